@@ -1,0 +1,1 @@
+"""Side effects behind small protocols (Cluster, Cloud, Network, Clock, Runner), each with a real implementation."""

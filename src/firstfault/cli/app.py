@@ -1,0 +1,66 @@
+"""The front door: the table of verbs, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import cast
+
+import click
+
+from firstfault._version import __version__
+from firstfault.errors import ExitCode, FirstFaultError
+
+__all__ = ["main"]
+
+# verb -> (module:command, short help). The help stands here so that `--help` imports no verb.
+VERBS: dict[str, tuple[str, str]] = {}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the verbs in the order in which a person meets them."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import and return one verb."""
+        if cmd_name not in VERBS:
+            return None
+        module, _, attribute = VERBS[cmd_name][0].partition(":")
+        return cast("click.Command", getattr(importlib.import_module(module), attribute))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the table of verbs without importing them."""
+        if VERBS:
+            with formatter.section("Verbs"):
+                formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="firstfault")
+def app() -> None:
+    """Which layer failed first, and the lines that prove it.
+
+    Exit codes: 0 nothing wrong, 1 fault or finding, 2 usage or unreadable input, 3 could not tell, 4 restore failed.
+    """
+
+
+def main() -> None:
+    """Run the command line and exit with a code of the contract."""
+    try:
+        code = app.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        code = 130
+    except click.ClickException as error:
+        error.show()
+        code = int(ExitCode.USAGE)
+    except FirstFaultError as error:
+        click.echo(f"firstfault: {error}", err=True)
+        code = int(error.exit_code)
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): not our failure, and nothing is left to say.
+        sys.stderr.close()
+        code = int(ExitCode.OK)
+    sys.exit(code if isinstance(code, int) else 0)

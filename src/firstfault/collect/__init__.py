@@ -1,0 +1,1 @@
+"""Gathers evidence from a cluster and an account with read-only calls."""

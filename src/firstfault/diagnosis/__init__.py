@@ -1,0 +1,1 @@
+"""From observations to a verdict: the ladder, first cause and consequences, confidence."""

@@ -1,0 +1,1 @@
+"""Makes a fault happen safely: scenarios, worlds, phases, journal, undo."""

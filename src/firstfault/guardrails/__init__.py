@@ -1,0 +1,1 @@
+"""Renders what would have noticed a fault: rules, policies, manifests (verb: guard)."""

@@ -1,0 +1,1 @@
+"""Renders reports for people and machines. Text of foreign programs is neutralised here."""

@@ -1,0 +1,1 @@
+"""Turns bytes into observations: finds sources, detects formats, runs the catalogue's patterns over them."""

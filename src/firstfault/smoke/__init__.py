@@ -1,0 +1,1 @@
+"""The layered preflight that climbs the ladder between real peers (verb: smoke)."""
