@@ -60,5 +60,9 @@ def test_references_between_cards_resolve():
             assert any(fnmatchcase(cause, glob) for cause in known), f"{card.id} explains {glob}"
         for other in card.mistaken_for:
             assert other.cause in known, f"{card.id} mistaken for {other.cause}"
+        if card.variant_of:
+            broader = catalogue.cards[card.variant_of]
+            assert not broader.variant_of, f"{card.id}: {broader.id} is a variant itself"
+            assert broader.layer == card.layer
         for alias in card.aliases:
             assert alias not in known, f"{card.id}: alias {alias} is a card of its own"

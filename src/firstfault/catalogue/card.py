@@ -82,6 +82,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         title: What is wrong, in one line, as one engineer says it to another.
         what: What happens and why; a short paragraph or two.
         aliases: Other ids accepted for the same cause.
+        variant_of: The broader cause that a report names instead, so that cause ids stay few and stable; this card then
+            gives the verdict its title, fix and commands. Empty for a cause of its own.
         explains: Cause ids, or globs such as `network.nccl.*`, whose root lines are consequences when this cause is
             seen in the same incident and not later than they are.
         mistaken_for: Causes that look alike.
@@ -103,6 +105,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     fix: list[str]
     confirm: list[str]
     aliases: list[str] = []
+    variant_of: str = ""
     explains: list[str] = []
     mistaken_for: list[MistakenFor] = []
     prevention: list[str] = []
@@ -116,3 +119,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def layer(self) -> str:
         """The layer where a person must act: the first part of the id."""
         return self.id.split(".", 1)[0]
+
+    @property
+    def cause(self) -> str:
+        """The cause id that a report names: the broader cause for a variant, else the card's own id."""
+        return self.variant_of or self.id
