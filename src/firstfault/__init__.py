@@ -6,6 +6,21 @@ The functions here are the same features as the command line, as a library. They
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from firstfault._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from firstfault.checks import audit
+
+__all__ = ["__version__", "audit"]
+
+_LAZY = {"audit": "firstfault.checks"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a feature when it is first used."""
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,9 @@ from firstfault.errors import ExitCode, FirstFaultError
 __all__ = ["main"]
 
 # verb -> (module:command, short help). The help stands here so that `--help` imports no verb.
-VERBS: dict[str, tuple[str, str]] = {}
+VERBS: dict[str, tuple[str, str]] = {
+    "audit": ("firstfault.cli.audit:audit", "Find the open holes of the five-layer checklist, with file and line."),
+}
 
 
 class LazyGroup(click.Group):

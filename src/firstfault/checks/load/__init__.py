@@ -1,0 +1,7 @@
+"""Turns paths into an `Inventory`: finds the files, tells their kinds by content, reads them with lines."""
+
+from __future__ import annotations
+
+from firstfault.checks.load.loader import load_inventory
+
+__all__ = ["load_inventory"]

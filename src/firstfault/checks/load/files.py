@@ -1,0 +1,93 @@
+"""Finds the files of an audit and reads their text, within limits."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from firstfault.errors import InputError, LimitError, UsageError
+
+__all__ = ["MAX_FILE_BYTES", "STDIN", "display_path", "find_files", "read_text"]
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_FILES = 200_000
+STDIN = "-"
+_SUFFIXES = (".yaml", ".yml", ".json", ".tf", ".tfvars", ".rules")
+_SKIPPED_FOLDERS = frozenset(
+    {".git", ".terraform", "node_modules", ".venv", "venv", "__pycache__", ".terragrunt-cache"}
+)
+
+
+def find_files(paths: list[Path]) -> Iterator[Path]:
+    """Yield the files to read, each once, folders in sorted order.
+
+    Links to folders are not followed. Files named by the caller are read whatever their suffix.
+
+    Raises:
+        UsageError: A path does not exist.
+        LimitError: A folder holds too many files.
+    """
+    seen: set[Path] = set()
+    for path in paths:
+        if str(path) == STDIN:
+            yield path
+        elif path.is_dir():
+            for file in _walk(path):
+                if file not in seen:
+                    seen.add(file)
+                    yield file
+                if len(seen) > MAX_FILES:
+                    raise LimitError(f"{path}: more than {MAX_FILES:,} files", "audit its parts one by one")
+        elif path.exists():
+            if path not in seen:
+                seen.add(path)
+                yield path
+        else:
+            raise UsageError(f"{path}: no such file or folder")
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for base, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
+        for name in sorted(files):
+            if name.endswith(_SUFFIXES):
+                yield Path(base, name)
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file, or of standard input for "-".
+
+    Raises:
+        LimitError: It is larger than `MAX_FILE_BYTES`.
+        InputError: It cannot be opened, or it is not UTF-8 text.
+    """
+    try:
+        if str(path) == STDIN:
+            data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+        else:
+            if not path.is_file():
+                raise InputError(f"{path}: not a regular file")
+            with path.open("rb") as file:
+                data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise LimitError(f"{path}: larger than {MAX_FILE_BYTES // 2**20} MiB", "split it, or leave it out")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise InputError(f"{path}:{line}: not UTF-8 text (byte {error.start})") from error
+
+
+def display_path(path: Path) -> str:
+    """Return how a path is written in reports: relative to the working directory where it lies below it."""
+    if str(path) == STDIN:
+        return "stdin"
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links that the user wrote
+    try:
+        return absolute.relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return absolute.as_posix()

@@ -1,0 +1,72 @@
+"""Reads every file of an audit into one `Inventory`. One unreadable file never hides the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from firstfault.checks.inventory import Inventory
+from firstfault.checks.load.documents import add_document, add_yaml_text, parse_json
+from firstfault.checks.load.files import STDIN, display_path, find_files, read_text
+from firstfault.errors import InputError
+from firstfault.model.audit import ReadProblem
+
+__all__ = ["load_inventory"]
+
+_HELM_MARK = "{{"
+
+
+def load_inventory(paths: list[Path], *, complete: bool = False, exclude: Sequence[str] = ()) -> Inventory:
+    """Load files and folders.
+
+    Args:
+        paths: What the caller named; "-" is standard input.
+        complete: The inputs are everything there is (see `Inventory.complete`).
+        exclude: Globs over paths, as they are shown in reports, that are left out.
+
+    Raises:
+        UsageError: A path does not exist.
+    """
+    inventory = Inventory()
+    inventory.complete = complete
+    charts: set[Path] = set()
+    for path in find_files(paths):
+        if path.name == "Chart.yaml":
+            charts.add(path.parent)
+        shown = display_path(path)
+        if any(fnmatchcase(shown, glob) for glob in exclude):
+            continue
+        try:
+            text = read_text(path)
+            inventory.texts[shown] = text
+            if _is_helm_source(path, text, charts):
+                continue
+            _add_file(inventory, path, shown, text)
+        except InputError as error:
+            inventory.problems.append(ReadProblem(path=shown, line=_line(str(error), shown), message=str(error)))
+    for chart in sorted(charts):
+        inventory.notes.append(
+            f"{display_path(chart)}: templates of a Helm chart are program text, not manifests; to audit them: "
+            f"helm template {display_path(chart)} | firstfault audit -"
+        )
+    return inventory
+
+
+def _add_file(inventory: Inventory, path: Path, shown: str, text: str) -> None:
+    if path.name.endswith((".tf", ".tfvars", ".tf.json", ".tfvars.json")):
+        return  # roots are read as a whole, below
+    if path.suffix == ".json" or (str(path) == STDIN and text.lstrip()[:1] == "{"):
+        add_document(inventory, parse_json(text, shown), shown)
+    else:
+        add_yaml_text(inventory, text, shown)
+
+
+def _is_helm_source(path: Path, text: str, charts: set[Path]) -> bool:
+    """Tell whether a file is a chart's template. Prometheus annotations hold `{{` too, so the folder decides."""
+    return _HELM_MARK in text and any(chart / "templates" in path.parents for chart in charts)
+
+
+def _line(message: str, path: str) -> int:
+    number = message.removeprefix(f"{path}:").partition(":")[0]
+    return int(number) if number.isdigit() else 1

@@ -1,0 +1,95 @@
+"""`firstfault audit`: which holes of the checklist are open, with file, line and the change that closes each."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import click
+
+from firstfault.checks import (
+    SEVERITIES,
+    audit_with_inventory,
+    exit_code_of,
+    find_check,
+    load_baseline,
+    load_checks,
+    load_config,
+    make_baseline,
+)
+from firstfault.cli.output import write_output
+from firstfault.errors import ExitCode, InputError, UsageError
+from firstfault.model.audit import AuditReport, Severity
+from firstfault.report.audit import FORMATS, explain_check, list_checks, render_audit
+
+__all__ = ["audit"]
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command("audit")
+@click.argument("paths", nargs=-1, type=_PATH)
+@click.option("--check", "checks", multiple=True, metavar="ID", help="Run only this check (repeatable).")
+@click.option("--complete", is_flag=True, help="The inputs are everything there is: judge what is absent, too.")
+@click.option("--config", type=_PATH, help="Configuration; default: firstfault.toml here or in the audited folder.")
+@click.option("--baseline", type=_PATH, help="Accept the findings of this baseline file.")
+@click.option("--write-baseline", type=_PATH, help="Write a baseline that accepts every open finding.")
+@click.option("--reason", default="", help="Why the baseline accepts them (needed with --write-baseline).")
+@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), help="Last day on which the new baseline holds.")
+@click.option("--fail-on", type=click.Choice(SEVERITIES), default="low", show_default=True, help="Least severity.")
+@click.option("--unknown-ok", is_flag=True, help="Exit 0 when some results are unknown and none fails.")
+@click.option("--explain", metavar="CHECK", help="Show one check: why, the trap, the fix, a bad and a good example.")
+@click.option("--list-checks", "list_checks_only", is_flag=True, help="List the checks.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option("--output", type=_PATH, help="Write the report to this file.")
+def audit(
+    paths: tuple[Path, ...],
+    checks: tuple[str, ...],
+    complete: bool,
+    config: Path | None,
+    baseline: Path | None,
+    write_baseline: Path | None,
+    reason: str,
+    until: dt.datetime | None,
+    fail_on: Severity,
+    unknown_ok: bool,
+    explain: str | None,
+    list_checks_only: bool,
+    form: str,
+    output: Path | None,
+) -> int:
+    """Find the open holes of the five-layer checklist in Terraform, plans, manifests, rules and policies.
+
+    PATHS are files and folders, in any mixture; "-" is standard input (`kubectl kustomize . | firstfault audit -`).
+    Nothing of the inputs is executed and nothing is fetched.
+    """
+    if explain or list_checks_only:
+        text = explain_check(find_check(explain)) if explain else list_checks(load_checks().values())
+        write_output(text, output)
+        return int(ExitCode.OK)
+    if not paths:
+        raise UsageError("nothing to audit", "name files or folders: `firstfault audit terraform/ manifests/`")
+    if write_baseline and not reason:
+        raise UsageError("a baseline needs a reason", 'add --reason "why these are accepted for now"')
+    report, inventory = audit_with_inventory(
+        paths,
+        checks=checks,
+        config=load_config(config, near=[path for path in paths if path.is_dir()]),
+        baseline=load_baseline(baseline) if baseline else [],
+        complete=complete,
+    )
+    if write_baseline:
+        return _write_baseline(report, write_baseline, reason, until.date() if until else None)
+    write_output(render_audit(report, inventory.texts, form), output)
+    return int(exit_code_of(report, fail_on=fail_on, unknown_ok=unknown_ok))
+
+
+def _write_baseline(report: AuditReport, path: Path, reason: str, until: dt.date | None) -> int:
+    """Write the baseline file, say what it accepts, and end like an audit without findings."""
+    try:
+        path.write_bytes(make_baseline(report, reason, until))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+    accepted = report.summary.failed + report.summary.unknown
+    click.echo(f"{path}: accepts {accepted} open findings; from now on audit with --baseline {path}")
+    return int(ExitCode.USAGE if report.problems else ExitCode.OK)

@@ -1,0 +1,8 @@
+"""The audit report in the forms that people and programs read."""
+
+from __future__ import annotations
+
+from firstfault.report.audit.checks import explain_check, list_checks
+from firstfault.report.audit.render import FORMATS, render_audit
+
+__all__ = ["FORMATS", "explain_check", "list_checks", "render_audit"]

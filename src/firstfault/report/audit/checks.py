@@ -1,0 +1,59 @@
+"""What there is to say of the checks themselves: the list, and one check explained."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from firstfault.checks import Check
+
+__all__ = ["explain_check", "list_checks"]
+
+_WIDTH = 100
+_EXAMPLE_LINES = 60
+
+
+def list_checks(checks: Iterable[Check]) -> str:
+    """Return the table of checks, one line each."""
+    rows = [
+        (check.info.id, check.info.layer, check.info.severity, ",".join(check.info.checklist), check.info.title)
+        for check in checks
+    ]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
+    return "\n".join(
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]).rstrip()
+        for row in rows
+    )
+
+
+def explain_check(check: Check) -> str:
+    """Return everything that is known about a check, with an example of each side."""
+    info = check.info
+    lines = [f"{info.id}: {info.title}", f"layer {info.layer} · severity {info.severity}", ""]
+    for title, text in (("why", info.why), ("the trap", info.trap), ("fix", info.fix)):
+        lines.extend([f"{title}:", *_wrapped(text), ""])
+    lines.append(f"checklist: {', '.join(info.checklist) or '-'} · prevents: {', '.join(info.prevents) or '-'}")
+    lines.extend(f"see {reference}" for reference in info.references)
+    for kind, title in (("bad", "example that fails"), ("good", "example that passes")):
+        lines.extend(["", f"{title}:", *_example(check.folder / kind)])
+    return "\n".join(lines)
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(" ".join(text.split()), _WIDTH, initial_indent="  ", subsequent_indent="  ")
+
+
+def _example(folder: Path) -> Iterator[str]:
+    """Yield the smallest fixture of a kind."""
+    cases = sorted(folder.iterdir(), key=lambda case: sum(file.stat().st_size for file in _files(case)))
+    for file in _files(cases[0]):
+        yield f"  # {file.relative_to(folder).as_posix()}"
+        lines = file.read_text("utf-8").splitlines()
+        yield from (f"  {line}" for line in lines[:_EXAMPLE_LINES])
+        if len(lines) > _EXAMPLE_LINES:
+            yield f"  … {len(lines) - _EXAMPLE_LINES} more lines"
+
+
+def _files(case: Path) -> list[Path]:
+    return [case] if case.is_file() else sorted(file for file in case.rglob("*") if file.is_file())

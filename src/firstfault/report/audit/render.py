@@ -1,0 +1,32 @@
+"""Chooses the writer of an audit report by the name of its format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from firstfault.model.audit import AuditReport
+from firstfault.report.audit.text import render_text
+
+__all__ = ["FORMATS", "render_audit"]
+
+_Writer = Callable[[AuditReport, Mapping[str, str]], str]
+
+
+def _json(report: AuditReport, _texts: Mapping[str, str]) -> str:
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
+
+
+_WRITERS: dict[str, _Writer] = {"text": render_text, "json": _json}
+FORMATS = tuple(_WRITERS)
+
+
+def render_audit(report: AuditReport, texts: Mapping[str, str], form: str) -> str:
+    """Return the report as text of one of `FORMATS`.
+
+    Args:
+        texts: Text of each audited file by the path used in the report (code frames); may be empty.
+        form: One of `FORMATS`.
+    """
+    return _WRITERS[form](report, texts)

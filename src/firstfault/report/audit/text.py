@@ -1,0 +1,75 @@
+"""The audit report for the terminal: each open finding with the lines it is about and the change that closes it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+
+from firstfault.model.audit import AuditReport, Finding
+
+__all__ = ["printable", "render_text"]
+
+_WIDTH = 110
+_FRAME_LINES = 6
+_CONTEXT = 1
+
+
+def printable(text: str) -> str:
+    """Return text with control characters made visible: a file must not write to the reader's terminal."""
+    return "".join(char if char.isprintable() or char == "\t" else f"\\x{ord(char):02x}" for char in text)
+
+
+def render_text(report: AuditReport, texts: Mapping[str, str]) -> str:
+    """Return the report as plain text."""
+    lines: list[str] = []
+    for finding in report.findings:
+        if finding.result != "pass" and not finding.suppressed:
+            lines.extend(_finding(finding, texts))
+            lines.append("")
+    lines.extend(f"unreadable: {printable(problem.message)}" for problem in report.problems)
+    lines.extend(
+        f"suppression of {printable(note.check)} at {printable(note.path)}:{note.line}: {note.why}"
+        for note in report.suppression_notes
+    )
+    lines.extend(f"note: {printable(note)}" for note in report.notes)
+    if lines and lines[-1]:
+        lines.append("")
+    lines.append(_summary(report))
+    return "\n".join(lines)
+
+
+def _finding(finding: Finding, texts: Mapping[str, str]) -> Iterator[str]:
+    head = f"{finding.result.upper()} {finding.severity} {finding.check} [{finding.layer}]"
+    yield f"{head}  {printable(finding.path)}:{finding.line}"
+    yield f"  {printable(finding.subject)}"
+    yield from _wrapped(printable(finding.message), "  ")
+    yield from _frame(finding, texts.get(finding.path, ""))
+    if finding.fix:
+        yield from _wrapped(f"fix: {printable(finding.fix)}", "  ")
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
+
+
+def _frame(finding: Finding, text: str) -> Iterator[str]:
+    """Yield the source lines around the finding, the finding's own marked."""
+    if not text:
+        return
+    lines = text.splitlines()
+    first = max(finding.line - _CONTEXT, 1)
+    last = min(max(finding.line + _CONTEXT, min(finding.end_line, first + _FRAME_LINES - 1)), len(lines))
+    width = len(str(last))
+    for number in range(first, last + 1):
+        mark = ">" if number == finding.line else " "
+        yield f"  {mark} {number:>{width}} | {printable(lines[number - 1])[:_WIDTH]}"
+
+
+def _summary(report: AuditReport) -> str:
+    summary = report.summary
+    applied = len(report.checks) - summary.not_applicable
+    parts = [f"{summary.failed} open", f"{summary.unknown} unknown", f"{summary.passed} passed"]
+    if summary.suppressed:
+        parts.append(f"{summary.suppressed} suppressed")
+    tail = f"{applied} of {len(report.checks)} checks apply to {summary.files} file{'s' * (summary.files != 1)}"
+    return f"{' · '.join(parts)} ({tail})"
