@@ -1,0 +1,148 @@
+"""A Kubernetes client that can only read: GET, nothing else, each call bounded in time and size.
+
+lightkube finds the configuration and does the authentication. Its typed calls are not used, because they drop fields
+that they do not know and cannot ask for the log of a previous container; the evidence is what the API server said.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+from firstfault.errors import InputError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["KubeError", "KubeReader"]
+
+TIMEOUT_S = 10.0
+PAGE = 500
+MAX_PAGES = 40
+RETRIES_WHEN_THROTTLED = 2
+MAX_RETRY_AFTER_S = 5.0
+LOG_LIMIT_BYTES = 64 << 20
+
+
+class KubeError(InputError):
+    """One call to the API server failed; `status` is its HTTP status, or 0 when no answer came."""
+
+    def __init__(self, what: str, todo: str = "", status: int = 0) -> None:
+        super().__init__(what, todo)
+        self.status = status
+
+
+class KubeReader:
+    """Reads from one cluster. Use it as a context manager.
+
+    Args:
+        context: Context of the kubeconfig; None for the current one (or the in-cluster service account).
+
+    Raises:
+        UnsupportedError: The extra `live` is not installed.
+        InputError: No usable configuration.
+    """
+
+    def __init__(self, context: str | None = None) -> None:
+        try:
+            import httpx2  # noqa: PLC0415 - heavy, and only needed for live evidence
+            from lightkube import KubeConfig  # noqa: PLC0415
+            from lightkube.config.client_adapter import Client, ConnectionParams  # noqa: PLC0415
+            from lightkube.core.exceptions import ConfigError  # noqa: PLC0415
+        except ImportError as error:
+            raise UnsupportedError(
+                f"reading a live cluster needs the extra `live` ({error})", "pip install 'firstfault[live]'"
+            ) from error
+        self._transport_error: type[Exception] = httpx2.TransportError
+        try:
+            config = KubeConfig.from_env().get(context)
+            assert config is not None  # only with a default, which is not given
+            self._http = Client(config, ConnectionParams(timeout=httpx2.Timeout(TIMEOUT_S)))
+            self.namespace: str = config.namespace
+        except (ConfigError, OSError, ValueError, KeyError) as error:
+            raise InputError(
+                f"no usable Kubernetes configuration: {error}",
+                "set KUBECONFIG or --context; `kubectl config get-contexts` lists what there is",
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._http.close()
+
+    def _get(self, path: str, params: dict[str, Any]) -> Any:
+        for attempt in range(RETRIES_WHEN_THROTTLED + 1):
+            try:
+                response = self._http.get(path, params={key: value for key, value in params.items() if value})
+            except self._transport_error as error:
+                what = f"GET {path}: no answer from the API server: {error or type(error).__name__}"
+                raise KubeError(what, "check the network path and the API server's endpoint") from error
+            if response.status_code == 429 and attempt < RETRIES_WHEN_THROTTLED:
+                wait = response.headers.get("Retry-After", "1")
+                time.sleep(min(float(wait) if wait.isdigit() else 1.0, MAX_RETRY_AFTER_S))
+                continue
+            if response.status_code >= 400:
+                raise self._refused(path, response)
+            return response
+        raise AssertionError("unreachable")
+
+    @staticmethod
+    def _refused(path: str, response: Any) -> KubeError:
+        try:
+            message = str(response.json().get("message") or response.reason_phrase)
+        except (ValueError, AttributeError):
+            message = response.reason_phrase or "no reason given"
+        todo = {
+            401: "the credentials have lapsed or are not known there: log in again",
+            403: "ask for `get` and `list` on it (`firstfault collect --permissions` prints the role)",
+            429: "the API server throttles: try again later",
+        }.get(response.status_code, "")
+        return KubeError(f"GET {path}: {response.status_code} {message}", todo, response.status_code)
+
+    def items(self, path: str, *, labels: str = "", fields: str = "") -> Iterator[dict[str, Any]]:
+        """Yield the objects of a collection, page by page, as the API server wrote them.
+
+        Args:
+            path: Such as `/api/v1/namespaces/train/pods`.
+            labels: Label selector.
+            fields: Field selector.
+
+        Raises:
+            KubeError: Refused, throttled or unreachable.
+        """
+        params: dict[str, Any] = {"limit": PAGE, "labelSelector": labels, "fieldSelector": fields}
+        for _ in range(MAX_PAGES):
+            body = self._get(path, params).json()
+            # Lists leave kind and apiVersion off their items; the reader of the bundle needs them.
+            kind, version = str(body.get("kind", "")).removesuffix("List"), body.get("apiVersion", "v1")
+            for item in body.get("items") or []:
+                yield {"apiVersion": version, "kind": kind, **item}
+            params["continue"] = (body.get("metadata") or {}).get("continue")
+            if not params["continue"]:
+                return
+
+    def log(
+        self, namespace: str, pod: str, container: str, *, previous: bool = False, tail_lines: int | None = None
+    ) -> bytes:
+        """Return the log of a container with timestamps, at most its first 64 MiB.
+
+        Args:
+            namespace: Of the Pod.
+            pod: Its name.
+            container: One of its containers.
+            previous: The log of the container's instance before the last restart.
+            tail_lines: Only that many lines of the end.
+
+        Raises:
+            KubeError: Refused or unreachable; status 400 when there is no such (previous) container.
+        """
+        params = {
+            "container": container,
+            "previous": "true" if previous else None,
+            "timestamps": "true",
+            "tailLines": tail_lines,
+            "limitBytes": LOG_LIMIT_BYTES,
+        }
+        content: bytes = self._get(f"/api/v1/namespaces/{namespace}/pods/{pod}/log", params).content
+        return content

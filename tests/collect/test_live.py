@@ -1,0 +1,156 @@
+"""Live evidence: read-only calls, one unreachable API degrades only itself, the union of the real interfaces decides."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from firstfault.collect import gather_live
+from firstfault.collect.cloud import CloudSnapshot, PodPlace, find_interface
+from firstfault.errors import InputError
+from support.kube_api import KubeApi
+
+from .conftest import node, pod
+
+pytestmark = pytest.mark.aws
+
+
+def files(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def out(tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    return folder
+
+
+def test_open_port_between_two_pods_is_answered_from_the_union_of_their_groups(kube, nodes, out):
+    """Each of the two rules keeps 29500 open; without both it is dropped, and the sentence names the groups."""
+    assert gather_live(out, selector="job=allreduce") == []
+    lines = (out / "reachability.txt").read_text().splitlines()
+    assert lines[0].startswith(
+        "reachability train/nccl-worker-0 -> train/nccl-master-0 tcp 29500 open by=security groups"
+    )
+    assert len(lines) == 2
+
+    nodes.block()
+    assert gather_live(out, selector="job=allreduce") == []
+    lines = (out / "reachability.txt").read_text().splitlines()
+    assert lines[0].startswith(
+        "reachability train/nccl-worker-0 -> train/nccl-master-0 tcp 29500 dropped by=security groups"
+    )
+    assert nodes.node_sg in lines[0]
+    assert nodes.aux_sg in lines[0]
+
+
+def test_only_reads(kube, nodes, out):
+    """Nothing but GET reaches the API server."""
+    gather_live(out)
+    assert {method for method, _ in kube.requests} == {"GET"}
+
+
+def test_logs_of_restarted_containers_come_with_the_previous_ones(kube, out):
+    """The log that explains a crash loop is the previous one."""
+    crashing = pod("serve-0", "node-0", "10.0.0.9")
+    crashing["status"]["containerStatuses"][0]["restartCount"] = 3
+    kube.add("pods", crashing)
+    kube.logs["train", "serve-0", "trainer", False] = "starting\n"
+    kube.logs["train", "serve-0", "trainer", True] = "ValueError: boom\n"
+    assert gather_live(out) == []
+    assert (out / "logs/serve-0/trainer.previous.log").read_text() == "ValueError: boom\n"
+    assert (out / "logs/serve-0/trainer.log").read_text() == "starting\n"
+
+
+def test_forbidden_list_degrades_only_itself(kube, out):
+    """A sensor that could not look is named, with the command that would get it; the rest is read."""
+    kube.add("nodes", node("node-0"))
+    kube.add("pods", pod("a", "node-0", "10.0.0.1"))
+    kube.logs["train", "a", "trainer", False] = "x\n"
+    kube.fail("/api/v1/nodes", 403)
+    missing = gather_live(out)
+    assert [entry.what for entry in missing] == ["nodes.json"]
+    assert "403" in missing[0].why
+    assert missing[0].command == "kubectl get nodes -o json"
+    assert "pods.json" in files(out)
+    assert "logs/a/trainer.log" in files(out)
+
+
+def test_cut_connection_is_an_unread_source_not_a_crash(kube, out):
+    kube.add("pods", pod("a", "node-0", "10.0.0.1"))
+    kube.logs["train", "a", "trainer", False] = "x\n"
+    kube.fail("/api/v1/namespaces/train/events", 0)
+    assert [entry.what for entry in gather_live(out)] == ["events.json"]
+
+
+def test_throttling_is_waited_out(kube, out):
+    kube.add("pods", pod("a", "node-0", "10.0.0.1"))
+    kube.logs["train", "a", "trainer", False] = "x\n"
+    kube.fail("/api/v1/namespaces/train/pods", 429, times=1, Retry_After="0")
+    assert gather_live(out) == []
+
+
+def test_unlistable_pods_are_an_error_that_says_what_to_do(kube, out):
+    kube.fail("/api/v1/namespaces/train/pods", 401)
+    with pytest.raises(InputError, match="401") as caught:
+        gather_live(out)
+    assert "log in again" in caught.value.todo
+
+
+def test_no_pod_matches_is_said(kube, out):
+    missing = gather_live(out, selector="job=gone")
+    assert missing[0].what == "Pods of the job"
+    assert "job=gone" in missing[0].why
+
+
+def test_missing_aws_rights_degrade_to_unknown(kube, out, monkeypatch):
+    """Nodes are EC2 instances but no credentials exist: the groups are missing, everything else is read."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    kube.add("nodes", node("node-0", "aws:///ap-northeast-2a/i-0123456789abcdef0"))
+    kube.add("pods", pod("a", "node-0", "192.168.0.9"))
+    kube.logs["train", "a", "trainer", False] = "x\n"
+    missing = gather_live(out)
+    assert [entry.what for entry in missing] == ["security groups of the Pods' interfaces"]
+    assert "i-0123456789abcdef0" in missing[0].command
+
+
+def test_many_pages_are_followed(kube, out):
+    for index in range(1203):
+        kube.add("events", {"metadata": {"name": f"e{index}", "namespace": "train"}, "message": "m"})
+    gather_live(out)
+    events = json.loads((out / "events.json").read_text())["items"]
+    assert len(events) == 1203
+    assert {event["kind"] for event in events} == {"Event"}
+
+
+def test_interface_is_found_by_address_prefix_or_branch():
+    """Secondary addresses, delegated prefixes, and branch interfaces of security groups for Pods."""
+    plain = {"NetworkInterfaceId": "eni-1", "SubnetId": "s", "Groups": [{"GroupId": "sg-1"}],
+             "PrivateIpAddresses": [{"PrivateIpAddress": "10.0.0.5"}]}  # fmt: skip
+    prefixed = {"NetworkInterfaceId": "eni-2", "SubnetId": "s", "Groups": [{"GroupId": "sg-2"}],
+                "Ipv4Prefixes": [{"Ipv4Prefix": "10.0.1.0/28"}]}  # fmt: skip
+    branch = {"NetworkInterfaceId": "eni-3", "SubnetId": "s", "Groups": [{"GroupId": "sg-3"}]}
+    snapshot = CloudSnapshot(interfaces=[plain, prefixed, branch], groups=[], acls=[])
+
+    def groups_of(address, eni=""):
+        place = PodPlace(name="a/b", address=address, node="n", instance="i-1", branch_eni=eni)
+        found = find_interface(snapshot, place)
+        return found and set(found.groups)
+
+    assert groups_of("10.0.0.5") == {"sg-1"}
+    assert groups_of("10.0.1.7") == {"sg-2"}
+    assert groups_of("10.0.9.9", "eni-3") == {"sg-3"}
+    assert groups_of("10.0.9.9") is None
+
+
+def test_context_that_does_not_exist_is_named(tmp_path, monkeypatch, out):
+    with KubeApi() as api:
+        monkeypatch.setenv("KUBECONFIG", api.kubeconfig(tmp_path))
+        with pytest.raises(InputError, match="nowhere"):
+            gather_live(out, context="nowhere")
