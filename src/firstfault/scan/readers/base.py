@@ -1,0 +1,88 @@
+"""What every reader is, and how it walks lines and documents within limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, runtime_checkable
+
+from firstfault.errors import LimitError
+from firstfault.model import TextLine
+from firstfault.scan.limits import DEFAULT_LIMITS, MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from firstfault.scan.readers.joint import JointAnalysis
+
+__all__ = ["MAX_LINE_BYTES", "RawLine", "Reader", "iter_lines", "plain_lines", "read_document"]
+
+MAX_LINE_BYTES = 64 * MIB
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """Turns one structured source into text lines in the grammar of docs/canonical-lines.md.
+
+    Attributes:
+        kind: What the source is, as the report names it.
+    """
+
+    kind: str
+
+    def detect(self, head: bytes) -> bool:
+        """Say whether a source that begins with these bytes (at most 64 KiB) is of this kind."""
+        ...
+
+    def read(self, stream: BinaryIO, source_name: str, joint: JointAnalysis | None = None) -> Iterator[TextLine]:
+        """Yield the facts of the source. Content that turns out not to be of this kind is handed on as plain lines.
+
+        Args:
+            stream: The source from its beginning.
+            source_name: For messages, and for `joint`.
+            joint: Takes what only several sources together can tell; None if nobody asks for that.
+
+        Raises:
+            InputError: The stream is damaged.
+            LimitError: A document or line is too large.
+        """
+        ...
+
+
+class RawLine(NamedTuple):
+    """A line as it stands in the source: 1-based number, byte offset, bytes without the line ending."""
+
+    number: int
+    offset: int
+    data: bytes
+
+
+def iter_lines(stream: BinaryIO, limit: int = MAX_LINE_BYTES) -> Iterator[RawLine]:
+    """Yield the lines of a stream. A line longer than `limit` bytes comes in pieces that bear the same number."""
+    number = 1
+    offset = 0
+    while data := stream.readline(limit):
+        yield RawLine(number, offset, data.rstrip(b"\r\n") if data.endswith(b"\n") else data)
+        offset += len(data)
+        number += data.endswith(b"\n")
+
+
+def plain_lines(data: bytes, first_line: int = 1, offset: int = 0) -> Iterator[TextLine]:
+    """Yield the lines of a text as they are."""
+    for number, line in enumerate(data.split(b"\n"), start=first_line):
+        if text := line.rstrip(b"\r"):
+            yield TextLine(text=text.decode("utf-8", "replace"), line=number, offset=offset)
+        offset += len(line) + 1
+
+
+def read_document(stream: BinaryIO, source_name: str, limit: int = DEFAULT_LIMITS.max_document_bytes) -> bytes:
+    """Read a document that is only understood as a whole.
+
+    Raises:
+        LimitError: It is larger than `limit` bytes.
+    """
+    data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise LimitError(
+            f"{source_name}: a structured document of more than {limit:,} bytes",
+            "export the objects of the failed job only, or one kind at a time",
+        )
+    return data

@@ -1,0 +1,92 @@
+"""Names what kind of plain text a source looks like. A guess for the report; patterns hardly depend on it."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["classify_text"]
+
+# Bytes below which nothing is called binary.
+ENOUGH = 32
+BINARY_MAGIC = (
+    b"\x7fELF",
+    b"\x89PNG",
+    b"\xff\xd8\xff",
+    b"%PDF",
+    b"MZ\x90",
+    b"SQLite format 3\0",
+    b"\x80\x02}q",
+    b"RIFF",
+)
+
+# (kind, alternatives); the first kind that is found wins. Anchored to line beginnings: cheap on 64 KiB.
+_KINDS: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
+    (kind, re.compile(b"|".join(alternatives), re.MULTILINE))
+    for kind, *alternatives in (
+        (
+            "terraform-plan",
+            rb"^(?:Terraform|OpenTofu) (?:used the selected providers|will perform the following actions)",
+            rb"^Plan: \d+ to (?:add|import)",
+        ),
+        ("nvidia-smi-q", rb"^={8,}NVSMI LOG={8,}"),
+        (
+            "nvidia-smi",
+            rb"^\| NVIDIA-SMI \d",
+            rb"^NVIDIA-SMI has failed",
+            rb"^No devices were found$",
+            rb"^Unable to determine the device handle",
+        ),
+        ("kubectl-describe", rb"\A(?:[$#][^\n]*\n|\s*\n)*Name: {2,}\S"),
+        (
+            "kubectl-events",
+            rb"^(?:NAMESPACE +)?LAST SEEN +(?:FIRST SEEN +COUNT +)?(?:NAME +KIND +SUBOBJECT +)?TYPE +REASON",
+            rb"^ +Type +Reason +Age +From +Message",
+        ),
+        (
+            "kubectl-table",
+            rb"^(?:NAMESPACE +)?NAME +(?:READY|STATUS|DESIRED|TYPE +CLUSTER-IP|COMPLETIONS|CLASS|AGE|UP-TO-DATE)\b",
+        ),
+        (
+            "nccl-ras",
+            rb"^NCCL version \S+ compiled with CUDA[^\n]*\n(?:[^\n]*\n){0,4}?CUDA runtime version",
+            rb"^Job summary\s*$",
+        ),
+        (
+            "py-spy",
+            rb"^Process \d+: [^\n]*\nPython v\d",
+            rb'^Thread (?:0x)?[0-9A-Fa-f]+ \((?:active|idle)[^\n]*\): "',
+        ),
+        (
+            "kernel",
+            rb"^(?:<\d+>)?\[ *\+?\d+\.\d{6}\] ",
+            rb"^\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ",
+            rb"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+) \S+ kernel: ",
+            rb"^kern +:\w+ +: \[",
+            rb"^NVRM: ",
+        ),
+        ("journal", rb"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [\w.@-]+\[\d+\]: "),
+    )
+)
+
+
+def classify_text(head: bytes) -> str:
+    """Return the kind of plain text that a source with this beginning looks like; "log" if nothing special.
+
+    Args:
+        head: The first bytes of the source.
+    """
+    if head.startswith(BINARY_MAGIC):
+        return "binary"
+    for kind, pattern in _KINDS:
+        if pattern.search(head):
+            return kind
+    return "binary" if _looks_binary(head[:4096]) else "log"
+
+
+def _looks_binary(sample: bytes) -> bool:
+    """Say whether a sample has more control bytes than text would (zero bytes alone do not count: holes in logs)."""
+    text = sample.replace(b"\0", b"")
+    if len(text) < ENOUGH:
+        return False
+    control = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in text)
+    return control > len(text) * 0.1
