@@ -13,10 +13,11 @@ from firstfault._version import __version__
 
 if TYPE_CHECKING:
     from firstfault.checks import audit
+    from firstfault.diagnosis import triage
 
-__all__ = ["__version__", "audit"]
+__all__ = ["__version__", "audit", "triage"]
 
-_LAZY = {"audit": "firstfault.checks"}
+_LAZY = {"audit": "firstfault.checks", "triage": "firstfault.diagnosis"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,30 +1,44 @@
-"""Reads the cards that ship with the package. Used by scan (patterns), diagnosis (knowledge) and cli (`explain`)."""
+"""Reads the cards and signals that ship with the package: patterns for scan, knowledge for diagnosis and `explain`."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
-import yaml
 
+from firstfault._version import __version__
+from firstfault.catalogue.cache import content_key, load_bytes, store_bytes
 from firstfault.catalogue.card import Card
+from firstfault.catalogue.signals import Causality, Rung, Signal, SignalFile
 from firstfault.errors import InputError, UsageError
 
-__all__ = ["CARDS_DIR", "Catalogue", "load_card", "load_catalogue"]
+__all__ = ["CARDS_DIR", "SIGNALS_DIR", "Catalogue", "load_card", "load_catalogue", "load_signal_file"]
 
 CARDS_DIR = Path(__file__).parent / "cards"
+SIGNALS_DIR = Path(__file__).parent / "signals"
+T = TypeVar("T")
+_SHAPE = b"2"  # change it when the structs change in a way that old cached catalogues do not show
 
 
 class Catalogue(msgspec.Struct, frozen=True):
-    """All cards by id.
+    """All that is known, read once.
 
     Attributes:
         cards: Cards by their own id, sorted by id.
+        rungs: The rungs of all ladders, in the order of climbing within each.
+        signals: Lines that carry facts rather than faults, sorted by id.
+        causality: Which families of faults explain which.
+        key: Changes with any byte of the files that it was read from.
     """
 
     cards: dict[str, Card]
+    rungs: list[Rung] = []
+    signals: list[Signal] = []
+    causality: list[Causality] = []
+    key: str = ""
 
     def resolve(self, cause: str) -> Card:
         """Return the card of a cause id or alias.
@@ -49,19 +63,67 @@ def load_card(path: Path) -> Card:
     Raises:
         InputError: Not YAML, or not the shape of `Card`; the message names the file and the field.
     """
-    try:
-        data = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
-        return msgspec.convert(data, Card)
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
-        raise InputError(f"{path}: not a fault card: {error}") from error
+    return _read(path, path.read_bytes(), Card)
+
+
+def load_signal_file(path: Path) -> SignalFile:
+    """Read one file of signals, rungs or causality.
+
+    Raises:
+        InputError: Not YAML, or not the shape of `SignalFile`.
+    """
+    return _read(path, path.read_bytes(), SignalFile)
 
 
 @cache
 def load_catalogue() -> Catalogue:
-    """Read every card that ships with the package.
+    """Read every card and signal that ships with the package, from the cache when the files are the same.
 
     Raises:
-        InputError: A card is not valid.
+        InputError: A card or signal file is not valid.
     """
-    cards = (load_card(path) for path in CARDS_DIR.glob("*/*.yaml"))
-    return Catalogue({card.id: card for card in sorted(cards, key=lambda card: card.id)})
+    files = [(path, path.read_bytes()) for path in sorted([*CARDS_DIR.glob("*/*.yaml"), *SIGNALS_DIR.glob("*.yaml")])]
+    key = content_key(_SHAPE, __version__.encode(), *(part for path, data in files for part in (_id(path), data)))
+    if cached := load_bytes("catalogue", key):
+        try:
+            return msgspec.msgpack.decode(cached, type=Catalogue)
+        except msgspec.MsgspecError:
+            pass  # written by another version of the structs: build it anew
+    catalogue = _build(files, key)
+    store_bytes("catalogue", key, msgspec.msgpack.encode(catalogue))
+    return catalogue
+
+
+def _id(path: Path) -> bytes:
+    return f"{path.parent.name}/{path.name}".encode()
+
+
+def _build(files: list[tuple[Path, bytes]], key: str) -> Catalogue:
+    cards: list[Card] = []
+    rungs: list[Rung] = []
+    signals: list[Signal] = []
+    causality: list[Causality] = []
+    for path, data in files:
+        if path.parent == SIGNALS_DIR:
+            part = _read(path, data, SignalFile)
+            rungs += part.rungs
+            signals += part.signals
+            causality += part.causality
+        else:
+            cards.append(_read(path, data, Card))
+    return Catalogue(
+        cards={card.id: card for card in sorted(cards, key=lambda card: card.id)},
+        rungs=rungs,
+        signals=sorted(signals, key=lambda signal: signal.id),
+        causality=causality,
+        key=key,
+    )
+
+
+def _read(path: Path, data: bytes, shape: type[T]) -> T:
+    import yaml  # noqa: PLC0415 - not needed where the catalogue comes from the cache
+
+    try:
+        return msgspec.convert(yaml.load(data, Loader=yaml.CSafeLoader), shape)
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise InputError(f"{path}: not valid: {error}") from error

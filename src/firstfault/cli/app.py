@@ -15,6 +15,8 @@ __all__ = ["main"]
 
 # verb -> (module:command, short help). The help stands here so that `--help` imports no verb.
 VERBS: dict[str, tuple[str, str]] = {
+    "triage": ("firstfault.cli.triage:triage_command", "Which layer failed first, from logs and other evidence."),
+    "explain": ("firstfault.cli.explain:explain_command", "Everything known about a fault."),
     "audit": ("firstfault.cli.audit:audit", "Find the open holes of the five-layer checklist, with file and line."),
 }
 

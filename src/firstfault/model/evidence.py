@@ -58,7 +58,10 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
         offset: Byte offset of the line in the source, or None.
         text: The line (prefix taken off where known), shortened to 2,000 characters.
         rank: Global rank that printed it, or None.
-        time: Seconds since the epoch, or None when the line bears no readable time.
+        time: Seconds since the epoch, or None when the line bears no readable time. A time without a zone is taken as
+            UTC; of a clock without a year or a date, only differences mean something.
+        clock: Which clock `time` is of; times compare only within one clock. "" is a full date, "yearless" has no
+            year (syslog, glog), "uptime" counts seconds since boot (dmesg).
         stream: What wrote it within the source; "" if unknown.
         fields: Named groups that the pattern captured.
         repeats: How many equal observations (same signature, source, rank) this one stands for, itself included.
@@ -74,6 +77,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     offset: int | None = None
     rank: int | None = None
     time: float | None = None
+    clock: str = ""
     stream: str = ""
     fields: dict[str, str] = {}
     repeats: int = 1

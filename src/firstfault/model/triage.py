@@ -112,7 +112,12 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TriageReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that triage says. The same bytes in give the same bytes out."""
+    """Everything that triage says. The same bytes in give the same bytes out.
+
+    Attributes:
+        transport: What NCCL's lines say about transports, also where nothing is wrong; the verdict repeats it.
+        problems: Inputs that could not be read, one sentence each. Exit code 2, whatever the others say.
+    """
 
     schema: str = SCHEMA
     status: Literal["fault", "healthy", "unknown"]
@@ -121,3 +126,5 @@ class TriageReport(msgspec.Struct, frozen=True, kw_only=True):
     ladder: Ladder
     sources: list[SourceInfo]
     missing: list[Missing] = []
+    transport: Transport | None = None
+    problems: list[str] = []

@@ -1,0 +1,33 @@
+"""`firstfault explain`: the card of a fault, or the list of all faults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from firstfault.cli.output import write_output
+
+__all__ = ["explain_command"]
+
+
+@click.command("explain", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("cause", required=False)
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file, not the terminal.")
+def explain_command(cause: str | None, format_: str, output: Path | None) -> int:
+    """Print everything known about a fault: what it looks like, how to confirm it, the fix, the prevention.
+
+    CAUSE is an id such as network.c10d.unreachable, or the beginning of one such as network. ; without it, all are listed.
+    """
+    from firstfault.catalogue import load_catalogue  # noqa: PLC0415 - not needed for --help
+    from firstfault.report import render_card, render_card_list  # noqa: PLC0415
+
+    catalogue = load_catalogue()
+    matching = [card for card in catalogue.cards.values() if card.id.startswith(cause or "")]
+    if cause and not (len(matching) > 1 and cause not in catalogue.cards):
+        rendered = render_card(catalogue.resolve(cause if cause in catalogue.cards or not matching else matching[0].id), format_)
+    else:
+        rendered = render_card_list(matching, format_)
+    write_output(rendered, output)
+    return 0

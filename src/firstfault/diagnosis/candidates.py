@@ -1,0 +1,106 @@
+"""Which causes the lines point at, and how strongly, before asking which of them came first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from firstfault.model import Observation, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from firstfault.diagnosis.facts import Facts, Writer
+
+__all__ = ["Candidate", "weigh"]
+
+# A line that the same rank climbed past later was a hiccup.
+RECOVERED = 0.12
+# Something that went wrong before training steps or a good end need not have mattered.
+SURVIVED = 0.35
+# The aftermath of a cause hints at it; alone it must lose against any root line.
+AFTERMATH = 0.3
+# Further signatures of the same cause are often the same event in other words.
+FURTHER = 0.5
+
+
+@dataclass
+class Candidate:
+    """One cause that might be the first fault.
+
+    Attributes:
+        support: 0 to 1: how likely this is the first fault given its own lines alone.
+        roots: Lines that are the fault itself, strongest first.
+        others: Its consequences and context.
+    """
+
+    cause: str
+    support: float
+    roots: list[Observation] = field(default_factory=list)
+    others: list[Observation] = field(default_factory=list)
+
+    @property
+    def first(self) -> Observation:
+        """The line to cite first: the earliest of its strongest roots."""
+        best = self.roots or self.others
+        top = max(item.strength for item in best)
+        return next(item for item in best if item.strength >= top - 0.2)
+
+
+def weigh(facts: Facts, derived: Iterable[Observation]) -> list[Candidate]:
+    """Return every cause with any support, most likely first."""
+    by_cause: dict[str, list[Observation]] = {}
+    for item in (*facts.faults, *derived):
+        by_cause.setdefault(item.cause, []).append(item)
+    writers = {(writer.rank, "" if writer.rank is not None else writer.source): writer for writer in facts.writers}
+    candidates = []
+    for cause, items in by_cause.items():
+        weights: dict[str, float] = {}
+        for item in items:
+            if item.role in (Role.ROOT, Role.CONSEQUENCE):
+                writer = writers.get((item.rank, "" if item.rank is not None else item.source))
+                weight = item.strength * _survival(item, writer, facts)
+                weight *= AFTERMATH if item.role is Role.CONSEQUENCE else 1
+                weights[item.signature] = max(weights.get(item.signature, 0.0), weight)
+        if not weights:
+            continue
+        support = _combine(weights.values())
+        context = len({item.signature for item in items if item.role is Role.CONTEXT})
+        support = 1 - (1 - support) * (1 - 0.1 * min(context, 3))
+        for item in items:
+            if item.role is Role.EXONERATING:
+                support *= 1 - item.strength
+        roots = [item for item in items if item.role is Role.ROOT]
+        others = [item for item in items if item.role in (Role.CONSEQUENCE, Role.CONTEXT)]
+        candidates.append(Candidate(cause, support, roots, others))
+    return sorted(candidates, key=lambda one: (-one.support, one.cause))
+
+
+def _combine(weights: Iterable[float]) -> float:
+    """Noisy-or, with every signature after the strongest counted half."""
+    strongest, *rest = sorted(weights, reverse=True)
+    doubt = 1 - strongest
+    for weight in rest:
+        doubt *= 1 - FURTHER * weight
+    return 1 - doubt
+
+
+def _survival(item: Observation, writer: Writer | None, facts: Facts) -> float:
+    """How much of a line's weight is left when the same writer got further afterwards."""
+    if writer is None or item.line is None:
+        return 1.0
+    height = facts.order.get(facts.rungs.get(item.signature, ""))
+    for rung, line in writer.reached.items():
+        later = line.source == item.source and line.line is not None and line.line > item.line
+        if later and height is not None and facts.order[rung] > height:
+            return RECOVERED
+    last_good = max(
+        (
+            seen.line or 0
+            for name in ("job.step", "job.sum", "job.finished", "vllm.serving", "nccl.destroyed")
+            for seen in writer.signals.get(name, ())
+            if seen.source == item.source
+        ),
+        default=0,
+    )
+    return SURVIVED if last_good > item.line else 1.0

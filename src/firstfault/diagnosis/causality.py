@@ -1,0 +1,99 @@
+"""Which of the causes came first: takes out what another one explains.
+
+A explains B when the card of A (or a rule for its family) says so, A is seen well enough, and A is not later than B.
+Times compare only on one clock; where they do not compare, order within one rank's log does; where that is not known
+either, the explanation stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from firstfault.catalogue import Catalogue
+    from firstfault.diagnosis.candidates import Candidate
+    from firstfault.model import Observation
+
+__all__ = ["Standing", "rank_causes"]
+
+# Clocks of machines in one job agree about this well; watchdogs and teardown are slower.
+CLOCK_TOLERANCE_S = 5.0
+# Output of threads and of the launcher mixes within a log by about this much.
+LINE_TOLERANCE = 60
+# An explanation must be about as well seen as what it explains.
+ENOUGH = 0.55
+COMPARABLE = 0.8
+
+
+@dataclass
+class Standing:
+    """The outcome: the first cause, what follows from it, what is independent of it.
+
+    Attributes:
+        explained: Candidate → (what explains it, why).
+    """
+
+    first: Candidate
+    explained: list[tuple[Candidate, Candidate, str]] = field(default_factory=list)
+    independent: list[Candidate] = field(default_factory=list)
+
+
+def rank_causes(candidates: list[Candidate], catalogue: Catalogue) -> Standing | None:
+    """Decide which candidate is the first cause; None when there is no candidate."""
+    if not candidates:
+        return None
+    explained: dict[str, tuple[Candidate, Candidate, str]] = {}
+    for later in candidates:
+        for earlier in candidates:
+            if earlier is later or earlier.support < ENOUGH * later.support:
+                continue
+            why = _why(earlier.cause, later.cause, catalogue)
+            if why is None or _is_after(earlier, later):
+                continue
+            mutual = _why(later.cause, earlier.cause, catalogue) is not None and not _is_after(later, earlier)
+            if mutual and (later.support, later.cause) > (earlier.support, earlier.cause):
+                continue
+            known = explained.get(later.cause)
+            if known is None or known[1].support < earlier.support:
+                explained[later.cause] = (later, earlier, why)
+    open_ones = [one for one in candidates if one.cause not in explained] or candidates[:1]
+    best = open_ones[0]
+    for rival in open_ones[1:]:
+        if rival.support >= COMPARABLE * best.support and _clearly_before(rival, best):
+            best = rival
+    independent = [one for one in open_ones if one is not best]
+    return Standing(best, [item for item in explained.values() if item[0] is not best], independent)
+
+
+def _why(by: str, what: str, catalogue: Catalogue) -> str | None:
+    card = catalogue.cards.get(by)
+    if card is not None and any(fnmatchcase(what, glob) for glob in card.explains):
+        return f"it follows from {by}"
+    for rule in catalogue.causality:
+        if any(fnmatchcase(by, glob) for glob in rule.by) and any(fnmatchcase(what, glob) for glob in rule.explains):
+            return rule.because
+    return None
+
+
+def _is_after(one: Candidate, other: Candidate) -> bool:
+    """Whether one began clearly later than the other."""
+    order = _order(one.first, other.first)
+    return order is not None and order > 0
+
+
+def _clearly_before(one: Candidate, other: Candidate) -> bool:
+    order = _order(one.first, other.first)
+    return order is not None and order < 0
+
+
+def _order(one: Observation, other: Observation) -> int | None:
+    """-1, 0, 1 as one is before, about together with, or after the other; None when that cannot be told."""
+    if one.time is not None and other.time is not None and one.clock == other.clock:
+        difference = one.time - other.time
+        return 0 if abs(difference) <= CLOCK_TOLERANCE_S else (1 if difference > 0 else -1)
+    if one.source == other.source and one.rank == other.rank and one.line is not None and other.line is not None:
+        lines = one.line - other.line
+        return 0 if abs(lines) <= LINE_TOLERANCE else (1 if lines > 0 else -1)
+    return None

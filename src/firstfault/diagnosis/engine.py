@@ -1,0 +1,76 @@
+"""The whole of diagnosis, in the order in which it happens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from firstfault.catalogue import load_catalogue
+from firstfault.diagnosis.candidates import weigh
+from firstfault.diagnosis.causality import Standing, rank_causes
+from firstfault.diagnosis.cite import cite
+from firstfault.diagnosis.confidence import confidence_of
+from firstfault.diagnosis.derive import derive
+from firstfault.diagnosis.facts import Facts, gather_facts
+from firstfault.diagnosis.ladder import build_ladder
+from firstfault.diagnosis.missing import what_is_missing
+from firstfault.diagnosis.transport import explain_transport
+from firstfault.diagnosis.verdict import write_verdict
+from firstfault.model import TriageReport
+
+if TYPE_CHECKING:
+    from firstfault.scan import ScanResult
+
+__all__ = ["diagnose"]
+
+# Below this much support nothing is called a fault.
+BLAME = 0.2
+# Good signs this strong outweigh a weak suspicion.
+WELL = 0.5
+WEAK = 0.4
+# Further faults are reported beside the first when they are seen as well as this.
+INDEPENDENT = 0.6
+MOST_OTHERS = 5
+
+
+def diagnose(result: ScanResult) -> TriageReport:
+    """Turn what a scan found into a report."""
+    catalogue = load_catalogue()
+    facts = gather_facts(result.observations, catalogue)
+    standing = rank_causes(weigh(facts, derive(facts)), catalogue)
+    status = _status(standing, facts)
+    if standing is None or status != "fault":
+        missing = what_is_missing(facts, result.sources, None) if status == "unknown" else []
+        return TriageReport(
+            status=status,
+            verdict=None,
+            ladder=build_ladder(facts, catalogue, None),
+            sources=result.sources,
+            missing=missing,
+            transport=explain_transport(facts, cite),
+            problems=_problems(result),
+        )
+    transport = explain_transport(facts, cite)
+    first = standing.first
+    others = [one for one in standing.independent if one.support >= INDEPENDENT][:MOST_OTHERS]
+    return TriageReport(
+        status="fault",
+        verdict=write_verdict(first, confidence_of(standing), standing, facts, catalogue, cite, transport),
+        others=[write_verdict(one, one.support * 0.8, standing, facts, catalogue, cite, None) for one in others],
+        ladder=build_ladder(facts, catalogue, first.cause),
+        sources=result.sources,
+        missing=what_is_missing(facts, result.sources, first.cause),
+        transport=transport,
+        problems=_problems(result),
+    )
+
+
+def _problems(result: ScanResult) -> list[str]:
+    return [problem.error for problem in result.problems]
+
+
+def _status(standing: Standing | None, facts: Facts) -> Literal["fault", "healthy", "unknown"]:
+    support = standing.first.support if standing else 0.0
+    health = facts.health
+    if support >= BLAME and not (support < WEAK and health >= WELL):
+        return "fault"
+    return "healthy" if health >= 0.15 else "unknown"

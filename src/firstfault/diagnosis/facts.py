@@ -1,0 +1,134 @@
+"""Sorts observations into what diagnosis asks for: facts about the job, and where each rank stood when it went quiet."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from firstfault.model import Observation, Role
+
+if TYPE_CHECKING:
+    from firstfault.catalogue import Catalogue
+
+__all__ = ["Facts", "Writer", "gather_facts"]
+
+_SIGNAL = "signal/"
+
+
+@dataclass
+class Writer:
+    """One participant: a rank, or a source of which the rank is not known.
+
+    Attributes:
+        rank: Global rank, or None.
+        source: First source in which it was seen.
+        reached: Rung → first line that shows it standing there.
+        trying: Rung → last line that shows it working there.
+        faults: Root observations that it printed.
+    """
+
+    rank: int | None
+    source: str
+    reached: dict[str, Observation] = field(default_factory=dict)
+    trying: dict[str, Observation] = field(default_factory=dict)
+    faults: list[Observation] = field(default_factory=list)
+    signals: dict[str, list[Observation]] = field(default_factory=lambda: defaultdict(list))
+
+    def first(self, signal: str) -> Observation | None:
+        """The first line of a signal, or None."""
+        found = self.signals.get(signal)
+        return found[0] if found else None
+
+
+@dataclass
+class Facts:
+    """All facts of one input.
+
+    Attributes:
+        signals: Signal id → its observations, in order.
+        faults: Observations of cards, in order.
+        writers: Participants, ranks first and in order.
+        rungs: Rung of each signature (cards and signals), "" left out.
+        order: Rung id → its height, over all ladders.
+    """
+
+    signals: dict[str, list[Observation]]
+    faults: list[Observation]
+    writers: list[Writer]
+    rungs: dict[str, str]
+    order: dict[str, int]
+
+    def has(self, *signals: str) -> bool:
+        """Whether any of these signals was seen."""
+        return any(self.signals.get(signal) for signal in signals)
+
+    def first(self, signal: str) -> Observation | None:
+        """The first line of a signal anywhere, or None."""
+        found = self.signals.get(signal)
+        return found[0] if found else None
+
+    @property
+    def ranks(self) -> list[Writer]:
+        """Participants whose rank is known."""
+        return [writer for writer in self.writers if writer.rank is not None]
+
+    @property
+    def world_size(self) -> int | None:
+        """How many ranks the job has: the largest number that any line gives."""
+        sizes = [
+            int(value)
+            for name in ("store.clients", "store.barrier-wait", "world.rank", "world.size", "nccl.init-start", "nccl.nodes")
+            for item in self.signals.get(name, ())
+            for key, value in item.fields.items()
+            if key.startswith("world")
+        ]
+        return max(sizes, default=None)
+
+    @property
+    def backend(self) -> str:
+        """nccl, gloo or "" when no line tells. NCCL wins where both occur (gloo carries its CPU side)."""
+        if self.has("backend.nccl", "nccl.speaks", "watchdog.timeout"):
+            return "nccl"
+        return "gloo" if self.has("backend.gloo", "gloo.connected") else ""
+
+    @property
+    def health(self) -> float:
+        """0 to 1: how strongly the lines speak for a job that works."""
+        doubt = 1.0
+        for items in self.signals.values():
+            doubt *= 1 - max((item.strength for item in items), default=0.0)
+        return 1 - doubt
+
+
+def gather_facts(observations: list[Observation], catalogue: Catalogue) -> Facts:
+    """Sort the observations of a scan."""
+    rungs = {
+        f"{card.id}/{signature.id}": signature.rung
+        for card in catalogue.cards.values()
+        for signature in card.signatures
+        if signature.rung
+    }
+    states = {f"{_SIGNAL}{signal.id}": signal for signal in catalogue.signals}
+    rungs |= {key: signal.rung for key, signal in states.items() if signal.rung}
+    order = {rung.id: height for height, rung in enumerate(catalogue.rungs)}
+    signals: dict[str, list[Observation]] = defaultdict(list)
+    faults: list[Observation] = []
+    writers: dict[tuple[int | None, str], Writer] = {}
+    for item in observations:
+        writer = writers.setdefault(
+            (item.rank, "" if item.rank is not None else item.source), Writer(item.rank, item.source)
+        )
+        if signal := states.get(item.signature):
+            signals[signal.id].append(item)
+            writer.signals[signal.id].append(item)
+            if signal.rung and signal.state == "reached":
+                writer.reached.setdefault(signal.rung, item)
+            elif signal.rung:
+                writer.trying[signal.rung] = item
+        else:
+            faults.append(item)
+            if item.role is Role.ROOT:
+                writer.faults.append(item)
+    ordered = sorted(writers.values(), key=lambda one: (one.rank is None, one.rank or 0, one.source))
+    return Facts(dict(signals), faults, ordered, rungs, order)

@@ -1,0 +1,65 @@
+"""What would decide it: the input that is not there, and the command that gets it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.model import Missing
+
+if TYPE_CHECKING:
+    from firstfault.diagnosis.facts import Facts
+    from firstfault.model import SourceInfo
+
+__all__ = ["what_is_missing"]
+
+
+def what_is_missing(facts: Facts, sources: list[SourceInfo], cause: str | None) -> list[Missing]:
+    """Return what to fetch next, most telling first; empty when the evidence decides."""
+    missing: list[Missing] = []
+    if not any(source.bytes for source in sources):
+        missing.append(
+            Missing(
+                what="any output of the job",
+                why="the input is empty",
+                command="kubectl logs --prefix --timestamps -l job-name=JOB --all-containers > job.log",
+            )
+        )
+        return missing
+    if cause is None:
+        missing += [
+            Missing(
+                what="the log of every rank, from its first line",
+                why="nothing in the input is known to this catalogue, neither a fault nor a working job",
+                command="kubectl logs --prefix --timestamps -l job-name=JOB --all-containers > job.log",
+            ),
+            Missing(
+                what="the Pods' events and states",
+                why="a Pod that never started has no log",
+                command="kubectl get pods,events -o json > cluster.json",
+            ),
+            Missing(
+                what="the kernel log of the nodes",
+                why="GPU faults (XID) are printed there and nowhere else",
+                command="dmesg -T > dmesg.txt",
+            ),
+        ]
+    world = facts.world_size
+    ranks = {writer.rank for writer in facts.ranks}
+    if world and 0 < len(ranks) < world and cause:
+        absent = sorted(set(range(world)) - ranks)[:8]
+        missing.append(
+            Missing(
+                what=f"logs of ranks {', '.join(map(str, absent))}" if len(absent) < 8 else "logs of the other ranks",
+                why=f"the job has {world} ranks, the input speaks of {len(ranks)}",
+                command="kubectl logs --prefix --timestamps -l job-name=JOB --all-containers > job.log",
+            )
+        )
+    if cause == "workload.collective.timeout" and not facts.has("watchdog.recorder"):
+        missing.append(
+            Missing(
+                what="flight-recorder dumps of all ranks",
+                why="they say which rank never came to the collective",
+                command="TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 (before the run), then collect the dump files",
+            )
+        )
+    return missing

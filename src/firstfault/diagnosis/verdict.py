@@ -1,0 +1,102 @@
+"""Writes the verdict: what a person reads first, each sentence backed by a cited line or a card."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.diagnosis.formula import formula
+from firstfault.diagnosis.ladder import ranges
+from firstfault.model import Observation, RuledOut, Transport, Verdict
+
+if TYPE_CHECKING:
+    from firstfault.catalogue import Card, Catalogue
+    from firstfault.diagnosis.candidates import Candidate
+    from firstfault.diagnosis.causality import Standing
+    from firstfault.diagnosis.cite import Citer
+    from firstfault.diagnosis.facts import Facts
+
+__all__ = ["write_verdict"]
+
+EVIDENCE_LINES = 8
+
+
+def write_verdict(
+    candidate: Candidate,
+    confidence: float,
+    standing: Standing,
+    facts: Facts,
+    catalogue: Catalogue,
+    cite: Citer,
+    transport: Transport | None,
+) -> Verdict:
+    """Write the verdict on one candidate."""
+    card = _card_of(candidate, catalogue)
+    title = card.title if card else candidate.cause
+    rests_on, ruled = formula(facts, candidate.cause)
+    return Verdict(
+        cause=candidate.cause,
+        layer=candidate.cause.split(".", 1)[0],
+        title=title,
+        confidence=round(confidence, 2),
+        summary=_summary(candidate, title, rests_on),
+        evidence=[cite(item) for item in _evidence(candidate, standing, facts)],
+        transport=transport,
+        consequences=_consequences(candidate, standing, catalogue),
+        ruled_out=ruled + _told_apart(card, standing),
+        next_steps=list(card.confirm) if card else [],
+        fix=list(card.fix) if card else [],
+        prevention=list(card.prevention) if card else [],
+    )
+
+
+def _card_of(candidate: Candidate, catalogue: Catalogue) -> Card | None:
+    """The card that speaks for a candidate: of the variant whose line is strongest, else of the cause itself."""
+    strongest = max(candidate.roots, key=lambda item: item.strength, default=None)
+    variant = catalogue.cards.get(strongest.signature.rsplit("/", 1)[0]) if strongest else None
+    return variant or catalogue.cards.get(candidate.cause)
+
+
+def _summary(candidate: Candidate, title: str, rests_on: str) -> str:
+    first = candidate.first
+    ranks = sorted({item.rank for item in candidate.roots if item.rank is not None})
+    who = f" Seen by rank{'s' if len(ranks) > 1 else ''} {_spell(ranks)}." if ranks else ""
+    where = f"{first.source}:{first.line}" if first.line else first.source
+    return f"{title}.{who} First shown at {where}. {rests_on}".strip()
+
+
+def _spell(ranks: list[int]) -> str:
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges(ranks))
+
+
+def _evidence(candidate: Candidate, standing: Standing, facts: Facts) -> list[Observation]:
+    """The lines to show: roots first and of several ranks, then what goes with them, then a consequence or two."""
+    chosen: dict[tuple[str, int | None, str], Observation] = {}
+    strongest = sorted(candidate.roots, key=lambda item: -item.strength)
+    follow = [
+        item for later, earlier, _ in standing.explained if earlier is candidate for item in later.roots[:1]
+    ]
+    store = facts.signals.get("store.clients", [])[:1] if candidate.cause.startswith("network.c10d") else []
+    for item in (*strongest, *candidate.others, *store, *follow):
+        text_key = (item.source, item.line, "" if item.line is not None else item.text)
+        if text_key not in chosen and len(chosen) < EVIDENCE_LINES:
+            chosen[text_key] = item
+    return list(chosen.values())
+
+
+def _consequences(candidate: Candidate, standing: Standing, catalogue: Catalogue) -> list[str]:
+    found = []
+    for later, earlier, why in standing.explained:
+        if earlier is candidate or candidate is standing.first:
+            card = catalogue.cards.get(later.cause)
+            found.append(f"{card.title if card else later.cause} ({later.cause}): {why}.")
+    return found
+
+
+def _told_apart(card: Card | None, standing: Standing) -> list[RuledOut]:
+    """What the card says it is mistaken for, unless that was seen as well."""
+    if card is None:
+        return []
+    seen = {standing.first.cause, *(one.cause for one in standing.independent)}
+    return [RuledOut(cause=other.cause, why=other.tell_apart) for other in card.mistaken_for if other.cause not in seen]
+
+

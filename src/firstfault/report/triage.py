@@ -1,0 +1,121 @@
+"""The triage report as text for a person, or as JSON of the contract."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from firstfault.model.redact import redact
+from firstfault.model.safe_text import safe_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from firstfault.model import Evidence, Ladder, Transport, TriageReport, Verdict
+
+__all__ = ["render_triage"]
+
+WIDTH = 100
+LINE_WIDTH = 160
+
+
+def render_triage(report: TriageReport, format_: str) -> str:
+    """Render a report; `format_` is "text" or "json". Nothing in the result can act on a terminal or in CI."""
+    if format_ == "json":
+        return msgspec.json.format(msgspec.json.encode(_harmless(report)), indent=2).decode()
+    lines: list[str] = []
+    if report.verdict is not None:
+        lines += _verdict(report.verdict)
+    elif report.status == "healthy":
+        lines.append("HEALTHY  nothing in these lines is a fault, and they show the job at work")
+    else:
+        lines.append("UNKNOWN  these lines do not say what failed")
+    lines += _ladder(report.ladder)
+    if report.transport is not None:
+        lines += _transport(report.transport)
+    for other in report.others:
+        lines += ["", f"Also, independent of it: {other.cause} ({other.confidence:.0%}): {safe(other.title)}"]
+        lines += _evidence(other.evidence[:2])
+    if report.missing:
+        lines += ["", "What would decide it" if report.status == "unknown" else "What would tell more"]
+        for item in report.missing:
+            lines += _wrapped(f"{item.what}: {item.why}", "  - ")
+            lines.append(f"      {item.command}")
+    return "\n".join(lines)
+
+
+def safe(text: str) -> str:
+    """Text of a foreign program, on one line, without secrets, unable to act on a terminal or in CI."""
+    return safe_text(redact(text)).replace("\n", " ")
+
+
+def _harmless(report: TriageReport) -> object:
+    """The report as plain data in which every string is safe to print."""
+
+    def walk(value: object) -> object:
+        if isinstance(value, str):
+            return safe(value)
+        if isinstance(value, list):
+            return [walk(item) for item in value]
+        if isinstance(value, dict):
+            return {key: walk(item) for key, item in value.items()}
+        return value
+
+    return walk(msgspec.to_builtins(report))
+
+
+def _verdict(verdict: Verdict) -> list[str]:
+    lines = [f"FAULT  {verdict.cause}  layer {verdict.layer}  confidence {verdict.confidence:.2f}"]
+    lines += _wrapped(verdict.summary, "  ")
+    lines += ["", "Evidence", *_evidence(verdict.evidence)]
+    for title, items in (
+        ("What follows from it", verdict.consequences),
+        ("Ruled out", [f"{item.cause}: {item.why}" for item in verdict.ruled_out]),
+        ("Confirm", verdict.next_steps),
+        ("Fix", verdict.fix),
+        ("Prevent", verdict.prevention),
+    ):
+        if items:
+            lines += ["", title]
+            for item in items:
+                lines += _wrapped(item, "  - ")
+    return lines
+
+
+def _evidence(items: Iterable[Evidence]) -> list[str]:
+    lines = []
+    for item in items:
+        where = f"{item.source}:{item.line}" if item.line is not None else item.source
+        rank = f" rank {item.rank}" if item.rank is not None else ""
+        lines.append(f"  {item.role:<11}{safe(where)}{rank}")
+        text = safe(item.text)
+        lines.append(f"    {text if len(text) <= LINE_WIDTH else text[: LINE_WIDTH - 1] + '…'}")
+    return lines
+
+
+def _ladder(ladder: Ladder) -> list[str]:
+    if not ladder.groups:
+        return []
+    lines = ["", "Ladder", "  " + " → ".join(ladder.rungs)]
+    for group in ladder.groups:
+        count = sum(last - first + 1 for first, last in group.ranks)
+        ranks = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in group.ranks)
+        who = f"rank {ranks}" if count == 1 else f"{count:,} ranks ({ranks})"
+        stop = f"stopped at {group.stopped_at}" if group.stopped_at else "went through"
+        lines.append(f"  {who}: reached {group.reached or 'nothing'}, {stop}: {safe(group.why)}")
+    return lines
+
+
+def _transport(transport: Transport) -> list[str]:
+    lines = ["", f"Transport: {transport.chosen or 'not chosen yet'}"]
+    for option in transport.considered:
+        mark = "used" if option.used else "no  "
+        where = f"  [{safe(option.evidence.source)}:{option.evidence.line}]" if option.evidence else ""
+        lines.append(f"  {mark}  {option.name:<14} {option.why}{where}")
+    return lines
+
+
+def _wrapped(text: str, bullet: str) -> list[str]:
+    return wrap(safe(text), WIDTH, initial_indent=bullet, subsequent_indent=" " * len(bullet)) or [bullet]

@@ -1,0 +1,207 @@
+"""Turns candidate matches into observations: finds the line, confirms it, reads its prefix, keeps equal ones together.
+
+Memory stays constant however long the input is: of equal observations the first and the last are kept, and a count.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from firstfault.model import Observation, SourceInfo, TextLine
+from firstfault.scan.prefix import Prefix, parse_prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from firstfault.scan.patterns import Pattern
+
+__all__ = ["LineCollector"]
+
+LONGEST_LINE = 16_384
+LONGEST_TEXT = 2_000
+# Distinct values of captured fields kept per (signature, rank, stream); ports and addresses could be without end.
+VARIANTS = 8
+# Distinct (rank, stream) kept per signature and source: more ranks than any job has.
+WRITERS = 50_000
+# After this many confirmed lines that brought nothing new, a signature of a source is sampled.
+SATURATED = 20_000
+SAMPLE = 64
+
+
+@dataclass(slots=True)
+class _Seen:
+    first: Observation
+    last: Observation | None = None
+    count: int = 1
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What was seen of one pattern in one source."""
+
+    seen: dict[tuple[object, ...], _Seen] = field(default_factory=dict)
+    variants: dict[tuple[int | None, str], int] = field(default_factory=dict)
+    idle: int = 0
+
+
+class LineCollector:
+    """Collects the observations of one source.
+
+    Args:
+        patterns: The table that the engine's indexes refer to.
+        source: Name of the source.
+        kind: Kind of the source, for patterns that count on some kinds only.
+    """
+
+    def __init__(self, patterns: Sequence[Pattern], source: str, kind: str) -> None:
+        self._patterns = patterns
+        self._source = source
+        self.kind = kind
+        self._tallies: dict[int, _Tally] = {}
+        self.lines: int | None = 0
+        self.bytes = 0
+
+    def add_chunk(self, original: bytes, chunk: bytes, hits: list[tuple[int, int]]) -> None:
+        """Take in one chunk of whole lines and its candidates; chunks come in order.
+
+        Args:
+            original: The bytes as they were read, for counting lines.
+            chunk: The same without colours, of the same length, in which the candidates were found.
+            hits: (end offset, pattern index).
+        """
+        position = 0
+        lines = self.lines or 0
+        line = lines + 1
+        done: set[tuple[int, int]] = set()
+        budget: dict[int, int] = {}
+        for end, index in sorted(hits):
+            start = chunk.rfind(b"\n", 0, max(end - 1, 0)) + 1
+            if (start, index) in done:
+                continue
+            done.add((start, index))
+            tally = self._tallies.get(index)
+            if tally is not None and tally.idle > SATURATED:
+                budget[index] = budget.get(index, 0) + 1
+                if budget[index] > SAMPLE:
+                    continue
+            line += original.count(b"\n", position, start)
+            position = start
+            raw = _line_at(chunk, start, end)
+            self._add(index, raw, line, self.bytes + start)
+        self.lines = lines + original.count(b"\n") + (bool(original) and not original.endswith(b"\n"))
+        self.bytes += len(chunk)
+
+    def add_text_lines(self, lines: Sequence[TextLine], starts: Sequence[int], hits: list[tuple[int, int]]) -> None:
+        """Take in lines of a reader, joined by newlines into the buffer in which the candidates were found.
+
+        Args:
+            lines: The lines, in order.
+            starts: Offset of each line in that buffer.
+            hits: (end offset in the buffer, pattern index).
+        """
+        done: set[tuple[int, int]] = set()
+        for end, index in sorted(hits):
+            number = bisect_right(starts, max(end - 1, 0)) - 1
+            if (number, index) in done:
+                continue
+            done.add((number, index))
+            given = lines[number]
+            self._add(index, given.text[:LONGEST_LINE], given.line, given.offset, given)
+
+    def _add(self, index: int, raw: str, line: int | None, offset: int | None, given: TextLine | None = None) -> None:
+        pattern = self._patterns[index]
+        if pattern.kinds and self.kind not in pattern.kinds:
+            return
+        prefix = parse_prefix(raw)
+        match = pattern.confirm(raw[prefix.start :], raw)
+        if match is None:
+            return
+        if given is not None:
+            _fill_in(prefix, given)
+        fields = {name: value for name, value in match.groupdict().items() if value is not None}
+        self._keep(
+            index,
+            Observation(
+                signature=pattern.key,
+                cause=pattern.cause,
+                role=pattern.role,
+                strength=pattern.strength,
+                source=self._source,
+                text=_excerpt(raw, match.start() if match.string == raw else match.start() + prefix.start),
+                line=line,
+                offset=offset,
+                rank=prefix.rank,
+                time=prefix.time,
+                clock=prefix.clock,
+                stream=prefix.stream,
+                fields=fields,
+            ),
+        )
+
+    def _keep(self, index: int, observation: Observation) -> None:
+        tally = self._tallies.setdefault(index, _Tally())
+        writer = (observation.rank, observation.stream)
+        values: tuple[str, ...] | None = tuple(observation.fields.values())
+        if writer not in tally.variants and len(tally.variants) >= WRITERS:
+            writer = (None, "")
+        key = (*writer, values)
+        if key not in tally.seen and tally.variants.get(writer, 0) >= VARIANTS:
+            key = (*writer, None)
+        if known := tally.seen.get(key):
+            known.last = observation
+            known.count += 1
+            tally.idle += 1
+            return
+        tally.seen[key] = _Seen(observation)
+        tally.variants[writer] = tally.variants.get(writer, 0) + 1
+        tally.idle = 0
+
+    def info(self) -> SourceInfo:
+        """Describe the source that was read."""
+        return SourceInfo(name=self._source, kind=self.kind, bytes=self.bytes, lines=self.lines)
+
+    def observations(self) -> list[Observation]:
+        """Return what was collected: per group of equal ones the first (with the count) and the last, by position."""
+        found: list[Observation] = []
+        for tally in self._tallies.values():
+            for seen in tally.seen.values():
+                if seen.last is None:
+                    found.append(seen.first)
+                else:
+                    found.append(_repeated(seen.first, seen.count - 1))
+                    found.append(seen.last)
+        return sorted(found, key=lambda item: (item.line or 0, item.offset or 0, item.signature))
+
+
+def _line_at(chunk: bytes, start: int, end: int) -> str:
+    stop = chunk.find(b"\n", max(end - 1, start))
+    stop = len(chunk) if stop < 0 else stop
+    if stop - start > LONGEST_LINE:
+        # A line of megabytes: what surrounds the match is enough.
+        start = max(start, end - LONGEST_LINE // 2)
+        stop = min(stop, start + LONGEST_LINE)
+    return chunk[start:stop].decode("utf-8", "replace").rstrip()
+
+
+def _excerpt(raw: str, position: int) -> str:
+    if len(raw) <= LONGEST_TEXT:
+        return raw
+    start = max(0, position - LONGEST_TEXT // 4)
+    return raw[start : start + LONGEST_TEXT]
+
+
+def _fill_in(prefix: Prefix, given: TextLine) -> None:
+    if given.rank is not None:
+        prefix.rank = given.rank
+    if given.time is not None:
+        prefix.time, prefix.clock = given.time, ""
+    if given.stream:
+        prefix.stream = given.stream
+
+
+def _repeated(observation: Observation, repeats: int) -> Observation:
+    return msgspec.structs.replace(observation, repeats=repeats)

@@ -1,0 +1,104 @@
+"""The table of patterns that one pass over the input looks for: the signatures of all cards and all signals."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from firstfault.model import Role
+
+if TYPE_CHECKING:
+    from firstfault.catalogue import Catalogue
+
+__all__ = ["SIGNAL_PREFIX", "Pattern", "build_patterns"]
+
+SIGNAL_PREFIX = "signal/"
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One row of the table.
+
+    Attributes:
+        key: `card-id/signature-id`, or `signal/signal-id`.
+        cause: Cause id that a report names (the broader one for variants); "" for signals.
+        regex: The pattern as the card or signal gives it.
+        unless: Veto pattern, or "".
+        kinds: Source kinds on which it counts; empty for all.
+        first_only: One match in each chunk is enough.
+    """
+
+    key: str
+    cause: str
+    role: Role
+    strength: float
+    regex: str
+    ignore_case: bool = False
+    unless: str = ""
+    kinds: tuple[str, ...] = ()
+    first_only: bool = False
+    rung: str = field(default="", compare=False)
+    state: str = field(default="", compare=False)
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        """The pattern for confirming and capturing on one decoded line."""
+        return re.compile(self.regex, re.IGNORECASE if self.ignore_case else 0)
+
+    @cached_property
+    def veto(self) -> re.Pattern[str] | None:
+        """The veto pattern, compiled."""
+        return re.compile(self.unless) if self.unless else None
+
+    def confirm(self, message: str, raw: str) -> re.Match[str] | None:
+        """Return the match on the message (prefixes taken off) or on the raw line, unless the line is vetoed."""
+        match = self.compiled.search(message) or (self.compiled.search(raw) if raw is not message else None)
+        if match is None or (self.veto is not None and self.veto.search(raw)):
+            return None
+        return match
+
+    @cached_property
+    def superset(self) -> str:
+        """The pattern without its `^`: what may stand before the message on a raw line is not known to the engine."""
+        return _ANCHOR.sub(lambda found: found.group(0) if found.group(0) != "^" else "", self.regex)
+
+
+# An escape, a whole character class (in which ^ negates), or an anchor.
+_ANCHOR = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\^")
+
+
+def build_patterns(catalogue: Catalogue) -> list[Pattern]:
+    """Lay out the table: cards first, then signals, each in the order of their ids."""
+    rows = [
+        Pattern(
+            key=f"{card.id}/{signature.id}",
+            cause=card.cause,
+            role=signature.role,
+            strength=signature.strength,
+            regex=signature.pattern,
+            ignore_case=signature.ignore_case,
+            unless=signature.unless,
+            kinds=tuple(signature.kinds),
+            rung=signature.rung,
+        )
+        for card in catalogue.cards.values()
+        for signature in card.signatures
+    ]
+    rows += [
+        Pattern(
+            key=SIGNAL_PREFIX + signal.id,
+            cause="",
+            role=Role.CONTEXT,
+            strength=signal.health,
+            regex=signal.pattern,
+            ignore_case=signal.ignore_case,
+            unless=signal.unless,
+            first_only=signal.first_only,
+            rung=signal.rung,
+            state=signal.state,
+        )
+        for signal in catalogue.signals
+    ]
+    return rows
