@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Scores triage on a corpus of labelled cases (docs/accuracy.md says how and what came out).
 
-A corpus is a file of JSON lines: {"id", "layer", "cause", "also_ok": [], "files": {name: text}}; cause "none" is healthy.
+A corpus is a file of JSON lines: {"id", "layer", "cause", "also_ok": [], "files": {name: text}}; cause "none" is
+healthy.
 
     python benchmarks/accuracy.py CORPUS [--bury N] [--confusion] [--reliability] [--summary-only]
 """
@@ -21,9 +22,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from firstfault.catalogue import load_catalogue  # noqa: E402 - after the path
-from firstfault.diagnosis import diagnose  # noqa: E402
-from firstfault.scan import Source, scan_sources  # noqa: E402
+from firstfault.catalogue import load_catalogue
+from firstfault.diagnosis import diagnose
+from firstfault.scan import Source, scan_sources
 
 # Ordinary lines that hold the words people grep for. None of them is a fault.
 NEUTRAL = (
@@ -54,15 +55,18 @@ class Outcome:
 
     @property
     def predicted_layer(self) -> str:
+        """The layer that triage blames; "none" for healthy, "?" when it abstains."""
         return {"fault": self.cause.split(".")[0], "healthy": "none"}.get(self.status, "?")
 
     @property
     def layer_right(self) -> bool:
+        """Whether that is the layer of an accepted cause."""
         wanted = {name.split(".")[0] for name in (self.case["cause"], *self.case["also_ok"])}
         return self.predicted_layer in wanted
 
     @property
     def cause_right(self) -> bool:
+        """Whether the cause is the label, an alias of it, or in `also_ok`."""
         said = self.cause if self.status == "fault" else {"healthy": "none"}.get(self.status, "?")
         return any(same(said, name) for name in (self.case["cause"], *self.case["also_ok"]))
 

@@ -18,7 +18,8 @@ __all__ = ["explain_command"]
 def explain_command(cause: str | None, format_: str, output: Path | None) -> int:
     """Print everything known about a fault: what it looks like, how to confirm it, the fix, the prevention.
 
-    CAUSE is an id such as network.c10d.unreachable, or the beginning of one such as network. ; without it, all are listed.
+    CAUSE is an id such as network.c10d.unreachable, or the beginning of one such as "network."; without it, all are
+    listed.
     """
     from firstfault.catalogue import load_catalogue  # noqa: PLC0415 - not needed for --help
     from firstfault.report import render_card, render_card_list  # noqa: PLC0415
@@ -26,7 +27,9 @@ def explain_command(cause: str | None, format_: str, output: Path | None) -> int
     catalogue = load_catalogue()
     matching = [card for card in catalogue.cards.values() if card.id.startswith(cause or "")]
     if cause and not (len(matching) > 1 and cause not in catalogue.cards):
-        rendered = render_card(catalogue.resolve(cause if cause in catalogue.cards or not matching else matching[0].id), format_)
+        rendered = render_card(
+            catalogue.resolve(cause if cause in catalogue.cards or not matching else matching[0].id), format_
+        )
     else:
         rendered = render_card_list(matching, format_)
     write_output(rendered, output)

@@ -66,9 +66,7 @@ def _never_arrived(facts: Facts) -> list[Observation]:
     if not behind or len(behind) == len(last):
         return []
     line = last[behind[0]][1]
-    return [
-        _derived(line, "workload.collective.straggler", "behind", 0.7, behind=",".join(map(str, behind)))
-    ]
+    return [_derived(line, "workload.collective.straggler", "behind", 0.7, behind=",".join(map(str, behind)))]
 
 
 def _cut_after_init(facts: Facts) -> list[Observation]:
@@ -97,7 +95,11 @@ def _mismatch(facts: Facts) -> list[Observation]:
             line = next(iter(by_operation.values()))
             return [
                 _derived(
-                    line, "workload.collective.mismatch", "different-operations", 0.8, ops=",".join(sorted(by_operation))
+                    line,
+                    "workload.collective.mismatch",
+                    "different-operations",
+                    0.8,
+                    ops=",".join(sorted(by_operation)),
                 )
             ]
     return []

@@ -1,4 +1,4 @@
-"""Sorts observations into what diagnosis asks for: facts about the job, and where each rank stood when it went quiet."""
+"""Sorts observations into what diagnosis asks for: facts about the job, and where each rank stood at its end."""
 
 from __future__ import annotations
 
@@ -78,7 +78,14 @@ class Facts:
         """How many ranks the job has: the largest number that any line gives."""
         sizes = [
             int(value)
-            for name in ("store.clients", "store.barrier-wait", "world.rank", "world.size", "nccl.init-start", "nccl.nodes")
+            for name in (
+                "store.clients",
+                "store.barrier-wait",
+                "world.rank",
+                "world.size",
+                "nccl.init-start",
+                "nccl.nodes",
+            )
             for item in self.signals.get(name, ())
             for key, value in item.fields.items()
             if key.startswith("world")

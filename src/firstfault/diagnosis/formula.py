@@ -29,7 +29,10 @@ def formula(facts: Facts, cause: str) -> tuple[str, list[RuledOut]]:
         return "", []
     weak = _broken_premise(facts)
     joined = next(
-        (f"{item.fields['joined']}/{item.fields['world']} clients joined" for item in facts.signals.get("store.clients", ())),
+        (
+            f"{item.fields['joined']}/{item.fields['world']} clients joined"
+            for item in facts.signals.get("store.clients", ())
+        ),
         "the lines of the c10d store",
     )
     if weak:
@@ -37,7 +40,8 @@ def formula(facts: Facts, cause: str) -> tuple[str, list[RuledOut]]:
         why = f"the job stopped at the store ({joined}), one rung before any backend connects"
     else:
         sentence = (
-            f"NCCL_DEBUG=INFO was set and there is no NCCL line: the rendezvous failed before NCCL was entered ({joined})."
+            "NCCL_DEBUG=INFO was set and there is no NCCL line: the rendezvous failed before NCCL was entered "
+            f"({joined})."
         )
         why = "no NCCL INFO line although NCCL_DEBUG=INFO was set: NCCL was never entered"
     ruled = [] if cause.startswith("network.nccl") else [RuledOut(cause="network.nccl.bootstrap-unreachable", why=why)]

@@ -59,7 +59,7 @@ def what_is_missing(facts: Facts, sources: list[SourceInfo], cause: str | None) 
             Missing(
                 what="flight-recorder dumps of all ranks",
                 why="they say which rank never came to the collective",
-                command="TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 (before the run), then collect the dump files",
+                command="export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1  # then run again",
             )
         )
     return missing

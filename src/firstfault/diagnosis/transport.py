@@ -67,23 +67,30 @@ def _infiniband(facts: Facts, cite: Citer, network: str) -> TransportOption:
             facts, cite, "IB/RDMA", used=False, why="switched off by NCCL_IB_DISABLE=1", signal="transport.ib-disabled"
         )
     if facts.has("transport.ib-absent"):
-        return _option(facts, cite, "IB/RDMA", used=False, why="no IB device or verbs library", signal="transport.ib-absent")
+        return _option(
+            facts, cite, "IB/RDMA", used=False, why="no IB device or verbs library", signal="transport.ib-absent"
+        )
     return _option(facts, cite, "IB/RDMA", used=False, why="no line chooses it", signal="")
 
 
 def _efa(facts: Facts, cite: Citer, network: str) -> TransportOption:
+    name = "EFA/Libfabric"
     if "Libfabric" in network or "OFI" in network.upper():
-        return _option(facts, cite, "EFA/Libfabric", used=True, why="NCCL chose the OFI plugin", signal="transport.network")
+        return _option(facts, cite, name, used=True, why="NCCL chose the OFI plugin", signal="transport.network")
     if facts.has("transport.ofi"):
-        return _option(facts, cite, "EFA/Libfabric", used=False, why="the OFI plugin loaded, but NCCL did not choose it", signal="transport.ofi")  # fmt: skip
+        why = "the OFI plugin loaded, but NCCL did not choose it"
+        return _option(facts, cite, name, used=False, why=why, signal="transport.ofi")
     if facts.has("transport.plugin-absent"):
-        return _option(facts, cite, "EFA/Libfabric", used=False, why="no network plugin is installed (normal without EFA)", signal="transport.plugin-absent")  # fmt: skip
-    return _option(facts, cite, "EFA/Libfabric", used=False, why="no line of the OFI plugin", signal="")
+        why = "no network plugin is installed (normal without EFA)"
+        return _option(facts, cite, name, used=False, why=why, signal="transport.plugin-absent")
+    return _option(facts, cite, name, used=False, why="no line of the OFI plugin", signal="")
 
 
 def _socket(facts: Facts, cite: Citer, network: str) -> TransportOption:
     if network.startswith("Socket"):
         interface = facts.first("transport.socket-interface")
         over = f" over {interface.fields['interface']}" if interface else ""
-        return _option(facts, cite, "TCP socket", used=True, why=f"NCCL chose TCP sockets{over}", signal="transport.network")
+        return _option(
+            facts, cite, "TCP socket", used=True, why=f"NCCL chose TCP sockets{over}", signal="transport.network"
+        )
     return _option(facts, cite, "TCP socket", used=False, why="another network was chosen, or none yet", signal="")

@@ -72,9 +72,7 @@ def _evidence(candidate: Candidate, standing: Standing, facts: Facts) -> list[Ob
     """The lines to show: roots first and of several ranks, then what goes with them, then a consequence or two."""
     chosen: dict[tuple[str, int | None, str], Observation] = {}
     strongest = sorted(candidate.roots, key=lambda item: -item.strength)
-    follow = [
-        item for later, earlier, _ in standing.explained if earlier is candidate for item in later.roots[:1]
-    ]
+    follow = [item for later, earlier, _ in standing.explained if earlier is candidate for item in later.roots[:1]]
     store = facts.signals.get("store.clients", [])[:1] if candidate.cause.startswith("network.c10d") else []
     for item in (*strongest, *candidate.others, *store, *follow):
         text_key = (item.source, item.line, "" if item.line is not None else item.text)
@@ -98,5 +96,3 @@ def _told_apart(card: Card | None, standing: Standing) -> list[RuledOut]:
         return []
     seen = {standing.first.cause, *(one.cause for one in standing.independent)}
     return [RuledOut(cause=other.cause, why=other.tell_apart) for other in card.mistaken_for if other.cause not in seen]
-
-

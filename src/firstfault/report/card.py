@@ -31,7 +31,9 @@ def render_card(card: Card, format_: str) -> str:
     parts += ["", "What it looks like"]
     for signature in card.signatures:
         sample = signature.samples[0]
-        parts.append(f"  {signature.role} {signature.strength:.2f}  {signature.id}  ({sample.program} {sample.versions})")
+        parts.append(
+            f"  {signature.role} {signature.strength:.2f}  {signature.id}  ({sample.program} {sample.versions})"
+        )
         parts.append(indent(sample.text, "      "))
     for name, link in (("Drill", card.drill), ("Audit check", card.check), ("Alert", card.alert)):
         why = link.none_because or "not written yet"
@@ -44,7 +46,9 @@ def render_card_list(cards: Sequence[Card], format_: str) -> str:
     """Render the list of cards as text or JSON."""
     if format_ == "json":
         rows = [{"cause": card.id, "layer": card.layer, "title": card.title} for card in cards]
-        return msgspec.json.format(msgspec.json.encode({"schema": "firstfault.explain/1", "causes": rows}), indent=2).decode()
+        return msgspec.json.format(
+            msgspec.json.encode({"schema": "firstfault.explain/1", "causes": rows}), indent=2
+        ).decode()
     width = max((len(card.id) for card in cards), default=0)
     return "\n".join(f"{card.id:<{width}}  {card.title}" for card in cards)
 

@@ -46,7 +46,7 @@ class HyperscanEngine:
         self._hyperscan = hyperscan
         self._local = threading.local()
         table = "\0".join(f"{row.superset}\1{row.ignore_case}{row.first_only}" for row in patterns)
-        key = content_key(table.encode(), hyperscan.__version__.encode())
+        key = content_key(table.encode(), hyperscan.__version__.encode())  # type: ignore[attr-defined]
         self._database = self._load(key) or self._compile(patterns, key)
 
     def find(self, chunk: bytes) -> list[tuple[int, int]]:

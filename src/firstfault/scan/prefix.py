@@ -174,7 +174,11 @@ _PREFIXES: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str], Prefix], b
     ("[", re.compile(r"\[(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\] ?"), _skip),
     ("[", re.compile(r"\[[\w./-]+\.(?:py|cpp|cc|go):\d+(?::\w+)?\] ?"), _skip),
     ("[", re.compile(r"\[c10d[^\]]*\] ?"), _skip),
-    ("(", re.compile(r"\((?P<stream>[\w.-]+(?:\[rank=(?P<rank>\d+)\])?(?: rank=\d+)? pid=\d+(?:, ip=[\w.:]+)?)\) ?"), _set_stream),
+    (
+        "(",
+        re.compile(r"\((?P<stream>[\w.-]+(?:\[rank=(?P<rank>\d+)\])?(?: rank=\d+)? pid=\d+(?:, ip=[\w.:]+)?)\) ?"),
+        _set_stream,
+    ),
     ("(", re.compile(r"\((?P<stream>pid=\d+(?:, ip=[\w.:]+)?)\) ?"), _set_stream),
     # glog/klog: E0819 11:10:07.301912   13973 client_config.go:667]
     (
@@ -185,14 +189,19 @@ _PREFIXES: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str], Prefix], b
     # vLLM: INFO 11-01 03:20:11 [core.py:632]
     (
         "DIWEC",
-        re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<month>\d\d)-(?P<day>\d\d) " + _CLOCK + r"(?: \[?[\w./]+:\d+\])? ?"),
+        re.compile(
+            r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<month>\d\d)-(?P<day>\d\d) "
+            + _CLOCK
+            + r"(?: \[?[\w./]+:\d+\])? ?"
+        ),
         _set_yearless,
     ),
     ("t", re.compile(rf'time="{_ISO}" (?:level=\w+ )?(?:msg=)?"?'), _set_date),
     (
         _DIGITS,
         re.compile(
-            rf"{_ISO}(?: (?:stdout|stderr) [FP])?(?: - \d+)?(?: ?- [\w.]+)?(?: -? ?\[?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\]?)?(?: - | (?=\S)|: |$)"
+            rf"{_ISO}(?: (?:stdout|stderr) [FP])?(?: - \d+)?(?: ?- [\w.]+)?"
+            r"(?: -? ?\[?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\]?)?(?: - | (?=\S)|: |$)"
         ),
         _set_date,
     ),
@@ -203,7 +212,9 @@ _PREFIXES: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str], Prefix], b
     ),
     (
         "",
-        re.compile(r"(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) " + _CLOCK + r" (?P<host>[\w.-]+) [\w./-]+(?:\[\d+\])?: ?"),
+        re.compile(
+            r"(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) " + _CLOCK + r" (?P<host>[\w.-]+) [\w./-]+(?:\[\d+\])?: ?"
+        ),
         _set_yearless,
     ),
     # NCCL: host:pid:tid [dev]

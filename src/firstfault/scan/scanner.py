@@ -17,7 +17,7 @@ from firstfault.model import Observation, SourceInfo, TextLine
 from firstfault.scan.engine import Engine, load_engine
 from firstfault.scan.lines import LineCollector
 from firstfault.scan.patterns import Pattern, build_patterns
-from firstfault.scan.readers import JointAnalysis, Reader, classify_text, detect_reader
+from firstfault.scan.readers import JointAnalysis, classify_text, detect_reader
 from firstfault.scan.sources import Source, SourceProblem
 from firstfault.scan.writers import attribute_ranks
 
@@ -99,9 +99,7 @@ class Scanner:
         joint = JointAnalysis()
         for source in sources:
             if isinstance(source, SourceProblem):
-                problems.append(
-                    ScanProblem(source=source.name, error=str(source.error), fatal=source.level == "error")
-                )
+                problems.append(ScanProblem(source=source.name, error=str(source.error), fatal=source.level == "error"))
                 continue
             collector = LineCollector(self._patterns, source.name, "log")
             try:
