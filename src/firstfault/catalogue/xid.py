@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
-import yaml
 
 from firstfault.catalogue.card import Card, Link, MistakenFor, Sample, Signature
 from firstfault.errors import InputError
@@ -86,6 +85,8 @@ def load_xid_table() -> XidTable:
     Raises:
         InputError: It is not valid.
     """
+    import yaml  # noqa: PLC0415  -- not needed where the catalogue comes from a cache
+
     try:
         return msgspec.convert(yaml.load(XID_TABLE.read_bytes(), Loader=yaml.CSafeLoader), XidTable, strict=False)
     except (yaml.YAMLError, msgspec.ValidationError) as error:
@@ -97,11 +98,8 @@ def _strength(row: XidCode, origin: XidOrigin) -> float:
 
 
 def _kernel_line(code: int, row: XidCode, origin: XidOrigin) -> Signature:
-    source = row.source or "NVIDIA XID catalogue, with the line grammar of NVIDIA/open-gpu-kernel-modules"
-    text = row.sample or f"NVRM: Xid (PCI:0000:3b:00): {code}, pid=4711, name=python3, {row.name}"
-    if row.fabric:
-        text = f"NVRM: Xid (PCI:0000:3b:00): {code}, pid=4711, name=python3"
-        source = "NVIDIA XID catalogue, with the line grammar of NVIDIA/open-gpu-kernel-modules"
+    made = f"NVRM: Xid (PCI:0000:3b:00): {code}, pid='<unknown>', name=<unknown>, {row.name}"
+    printed = not row.fabric and row.sample  # the samples of NVLink 5 codes belong to their own signatures
     return Signature(
         id="kernel-line",
         pattern=f"{_PREFIX}(?P<xid>{code}){_PROCESS}",
@@ -110,7 +108,12 @@ def _kernel_line(code: int, row: XidCode, origin: XidOrigin) -> Signature:
         strength=_strength(row, origin),
         rung="accelerator" if _strength(row, origin) >= 0.5 else "",  # noqa: PLR2004  -- weaker ones stop nobody
         samples=[
-            Sample(text=text, program="NVIDIA kernel driver", versions="450+", source=source),
+            Sample(
+                text=row.sample if printed else made,
+                program="NVIDIA kernel driver",
+                versions="450+",
+                source=row.source if printed else "",
+            ),
             Sample(text=f"[12.3] NVRM: Xid (0000:3b:00): {code}, {row.name}", program="NVIDIA kernel driver", versions="<340"),
             Sample(text=f"NVRM: Xid (PCI:0000:3b:00.0): {code}", program="NVIDIA kernel driver", versions="some"),
         ],

@@ -1,0 +1,113 @@
+"""XID policy: what several kernel lines together mean. Pure functions over observations; the table is catalogue/xid.yaml.
+
+A single pattern cannot say that channel removal (45) follows from another XID, that a program's own error explains its
+page fault (31) although the kernel's clock is ahead, or that a later 162 takes a 163 back.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from firstfault.catalogue.xid import XidTable, load_xid_table
+from firstfault.model import Observation, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["RecoveryAction", "recovery_action", "settle_xids"]
+
+_RECOVERY = re.compile(r"recovery action changed from \S+ \([^)]*\) to (0x[0-9a-fA-F]+) \(([^)]*)\)")
+_APPLICATION_ERRORS = ("workload.cuda.illegal-access", "workload.cuda.device-assert")
+_MEMORY_ERRORS = {48, 64, 94, 95, 140, 171, 172}
+# Numbers of nvmlDeviceGpuRecoveryAction_t; the label of the line wins, since newer drivers name the same number anew.
+_BY_NUMBER = {0: "none", 1: "reset", 2: "reboot", 3: "drain-p2p", 4: "drain-and-reset"}
+_BY_LABEL = (
+    ("drain and reset", "drain-and-reset"),
+    ("drain p2p", "drain-p2p"),
+    ("reboot", "reboot"),
+    ("reset", "reset"),
+    ("flr", "reset"),
+    ("none", "none"),
+)
+
+
+class RecoveryAction(msgspec.Struct, frozen=True):
+    """What XID 154 asks for.
+
+    Attributes:
+        action: none, reset, reboot, drain-p2p, drain-and-reset, or unknown.
+        number: The number that the line gives.
+        label: The words that the line gives, as printed.
+    """
+
+    action: str
+    number: int
+    label: str
+
+
+def recovery_action(text: str) -> RecoveryAction | None:
+    """Read the recovery action that a line of XID 154 asks for; None when the line is another one."""
+    match = _RECOVERY.search(text)
+    if match is None:
+        return None
+    number, label = int(match[1], 16), match[2]
+    for words, action in _BY_LABEL:
+        if words in label.lower():
+            return RecoveryAction(action, number, label)
+    return RecoveryAction(_BY_NUMBER.get(number, "unknown"), number, label)
+
+
+def settle_xids(observations: Iterable[Observation], table: XidTable | None = None) -> list[Observation]:
+    """Give XID lines the role that they have beside the other observations.
+
+    Args:
+        observations: All observations of one input, in order.
+        table: Codes and policy; the one that ships with the package if None.
+
+    Returns:
+        The same observations in the same order, aftermath demoted to consequences and cancelled ones left out.
+    """
+    table = table or load_xid_table()
+    items = list(observations)
+    codes = [_code(item) for item in items]
+    seen = {code for code, item in zip(codes, items, strict=True) if code is not None and item.role is Role.ROOT}
+    program = any(item.cause in _APPLICATION_ERRORS and item.role is Role.ROOT for item in items)
+    settled = []
+    for place, (item, code) in enumerate(zip(items, codes, strict=True)):
+        if code is None or item.role is not Role.ROOT:
+            settled.append(item)
+        elif not _is_taken_back(place, items, codes, table):
+            follows = _follows(item, code, seen, table, program=program)
+            settled.append(msgspec.structs.replace(item, role=Role.CONSEQUENCE) if follows else item)
+    return settled
+
+
+def _code(item: Observation) -> int | None:
+    value = item.fields.get("xid", "")
+    return int(value) if value.isdigit() and "SXid" not in item.text else None
+
+
+def _follows(item: Observation, code: int, seen: set[int], table: XidTable, *, program: bool) -> bool:
+    policy = table.policy
+    if code in policy.aftermath:
+        return "caused by previous Xid" in item.text or bool(seen - {*policy.aftermath, *policy.informational})
+    if code in policy.application_first:
+        return program
+    if code in policy.informational:
+        causes = _MEMORY_ERRORS if code in (63, 156) else seen - {*policy.aftermath, *policy.informational}
+        return bool(causes & seen)
+    return False
+
+
+def _is_taken_back(place: int, items: list[Observation], codes: list[int | None], table: XidTable) -> bool:
+    """Whether a later line on the same GPU cancels this one."""
+    item = items[place]
+    for later in range(place + 1, len(items)):
+        code = codes[later]
+        same_gpu = items[later].source == item.source and items[later].fields.get("pci") == item.fields.get("pci")
+        if code is not None and table.policy.cancels.get(code) == codes[place] and same_gpu:
+            return True
+    return False

@@ -1,0 +1,128 @@
+"""What several XID lines mean together."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from firstfault.catalogue import load_catalogue
+from firstfault.diagnosis.xid import recovery_action, settle_xids
+from firstfault.model import Observation, Role
+
+
+def seen(text, source="dmesg"):
+    """The observations that the catalogue's XID cards make of one kernel line."""
+    found = []
+    for card in load_catalogue().cards.values():
+        if not card.id.startswith("driver."):
+            continue
+        for signature in card.signatures:
+            match = re.search(signature.pattern, text)
+            if match and "xid" in match.groupdict() and not (signature.unless and re.search(signature.unless, text)):
+                found.append(
+                    Observation(
+                        signature=f"{card.id}/{signature.id}",
+                        cause=card.id,
+                        role=signature.role,
+                        strength=signature.strength,
+                        source=source,
+                        text=text,
+                        fields={key: value for key, value in match.groupdict().items() if value is not None},
+                    )
+                )
+    return found
+
+
+def line(code, text="", gpu="0000:3b:00"):
+    """A kernel line."""
+    return f"NVRM: Xid (PCI:{gpu}): {code}, pid=4711, name=python3, {text}"
+
+
+def roots(*texts, program=False):
+    """Causes that are still roots after the policy was applied."""
+    items = [item for text in texts for item in seen(text)]
+    if program:
+        items.append(
+            Observation(
+                signature="workload.cuda.illegal-access/x",
+                cause="workload.cuda.illegal-access",
+                role=Role.ROOT,
+                strength=0.7,
+                source="train.log",
+                text="CUDA error: an illegal memory access was encountered",
+            )
+        )
+    return {item.cause for item in settle_xids(items) if item.role is Role.ROOT}
+
+
+def test_channel_removal_follows_the_other_xid():
+    assert roots(line(45, "Ch 00000001"), line(119, "Timeout waiting for RPC from GSP!")) == {"driver.xid.119"}
+
+
+def test_channel_removal_that_names_its_cause_is_never_a_root():
+    assert roots(line(45, "Ch 00000001 caused by previous Xid 149")) == set()
+
+
+def test_channel_removal_alone_stays_a_weak_root():
+    items = settle_xids(seen(line(45)))
+    assert [(item.cause, item.role) for item in items] == [("driver.xid.45", Role.ROOT)]
+    assert items[0].strength < 0.3
+
+
+@pytest.mark.parametrize("code", [13, 31, 43])
+def test_the_program_explains_its_own_xid(code):
+    assert roots(line(code)) == {f"driver.xid.{code}"}
+    assert roots(line(code), program=True) == {"workload.cuda.illegal-access"}
+
+
+def test_the_program_does_not_explain_hardware():
+    assert roots(line(79), program=True) == {"driver.gpu.fallen-off", "workload.cuda.illegal-access"}
+
+
+def test_a_recorded_repair_follows_the_memory_error():
+    assert roots(line(63)) == {"driver.xid.63"}
+    assert roots(line(48), line(63)) == {"driver.ecc.uncorrectable"}
+    assert "driver.xid.63" in roots(line(74), line(63)), "a link error does not retire pages"
+
+
+def test_the_recovery_action_follows_what_made_it_necessary():
+    text = "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"
+    assert roots(line(154, text)) == {"driver.gpu.reset-required"}
+    assert roots(line(119), line(154, text)) == {"driver.xid.119"}
+
+
+def test_re_engaged_power_smoothing_takes_the_alarm_back_on_the_same_gpu_only():
+    assert roots(line(163), line(162)) == {"driver.xid.162"}
+    assert "driver.xid.163" in roots(line(163, gpu="0000:3b:00"), line(162, gpu="0000:86:00"))
+    assert "driver.xid.163" in roots(line(162), line(163)), "only a later line takes it back"
+
+
+@pytest.mark.parametrize(
+    ("words", "action"),
+    [
+        ("0x1 (GPU Reset Required)", "reset"),
+        ("0x2 (Node Reboot Required)", "reboot"),
+        ("0x4 (Drain and Reset)", "drain-and-reset"),
+        ("0x3 (Drain P2P)", "drain-p2p"),
+        ("0x1 (PF FLR)", "reset"),
+        ("0x2 (OS Reboot)", "reboot"),
+        ("0x2 (GPU Reset Required)", "reset"),
+        ("0x2 (something new)", "reboot"),
+        ("0x9 (something new)", "unknown"),
+        ("0x0 (None)", "none"),
+    ],
+)
+def test_the_label_wins_over_the_number(words, action):
+    found = recovery_action(line(154, f"GPU recovery action changed from 0x0 (None) to {words}"))
+    assert found is not None
+    assert found.action == action
+
+
+def test_other_lines_have_no_recovery_action():
+    assert recovery_action(line(79, "GPU has fallen off the bus.")) is None
+
+
+def test_order_and_everything_else_is_left_alone():
+    items = [*seen(line(31)), *seen(line(119))]
+    assert settle_xids(items) == items
