@@ -13,7 +13,7 @@ from firstfault._version import __version__
 from firstfault.catalogue.cache import content_key, load_bytes, store_bytes
 from firstfault.catalogue.card import Card
 from firstfault.catalogue.signals import Causality, Rung, Signal, SignalFile
-from firstfault.catalogue.xid import XID_TABLE, xid_cards
+from firstfault.catalogue.xid import XID_SOURCES, xid_cards
 from firstfault.errors import InputError, UsageError
 
 __all__ = ["CARDS_DIR", "SIGNALS_DIR", "Catalogue", "load_card", "load_catalogue", "load_signal_file"]
@@ -84,8 +84,8 @@ def load_catalogue() -> Catalogue:
         InputError: A card or signal file is not valid.
     """
     files = [(path, path.read_bytes()) for path in sorted([*CARDS_DIR.glob("*/*.yaml"), *SIGNALS_DIR.glob("*.yaml")])]
-    parts = [part for path, data in files for part in (_id(path), data)]
-    key = content_key(_SHAPE, __version__.encode(), XID_TABLE.read_bytes(), *parts)
+    parts = [part for path, data in files for part in (_id(path), data)] + [path.read_bytes() for path in XID_SOURCES]
+    key = content_key(_SHAPE, __version__.encode(), *parts)
     if cached := load_bytes("catalogue", key):
         try:
             return msgspec.msgpack.decode(cached, type=Catalogue)

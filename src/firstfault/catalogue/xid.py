@@ -15,9 +15,10 @@ from firstfault.catalogue.card import Card, Link, MistakenFor, Sample, Signature
 from firstfault.errors import InputError
 from firstfault.model import Role
 
-__all__ = ["XID_TABLE", "XidCode", "XidPolicy", "XidTable", "load_xid_table", "xid_cards"]
+__all__ = ["XID_SOURCES", "XidCode", "XidPolicy", "XidTable", "load_xid_table", "xid_cards"]
 
 XID_TABLE = Path(__file__).parent / "xid.yaml"
+XID_SOURCES = (XID_TABLE, Path(__file__))  # the cards change when either of them does
 _PREFIX = r"(?:^|[^A-Za-z])Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)\): "
 _PROCESS = r"(?:, pid='?(?P<pid>[^',]*)'?)?(?:, name=(?P<name>[^,]*))?(?:[^0-9]|$)"
 _NVLINK_UNIT = r", (?:pid=[^,]*, )?(?:name=[^,]*, )?(?P<unit>[A-Z0-9_/]+) "
@@ -106,7 +107,7 @@ def _kernel_line(code: int, row: XidCode, origin: XidOrigin) -> Signature:
         unless=r" (?:Fatal|Nonfatal) XC[01] " if row.fabric else "",
         role=Role.ROOT,
         strength=_strength(row, origin),
-        rung="accelerator" if _strength(row, origin) >= 0.5 else "",  # noqa: PLR2004  -- weaker ones stop nobody
+        rung="accelerator" if _strength(row, origin) >= 0.5 else "",
         samples=[
             Sample(
                 text=row.sample if printed else made,
@@ -114,7 +115,11 @@ def _kernel_line(code: int, row: XidCode, origin: XidOrigin) -> Signature:
                 versions="450+",
                 source=row.source if printed else "",
             ),
-            Sample(text=f"[12.3] NVRM: Xid (0000:3b:00): {code}, {row.name}", program="NVIDIA kernel driver", versions="<340"),
+            Sample(
+                text=f"[12.3] NVRM: Xid (0000:3b:00): {code}, {row.name}",
+                program="NVIDIA kernel driver",
+                versions="<340",
+            ),
             Sample(text=f"NVRM: Xid (PCI:0000:3b:00.0): {code}", program="NVIDIA kernel driver", versions="some"),
         ],
         negatives=[
@@ -210,11 +215,13 @@ def _card(code: int, row: XidCode, table: XidTable) -> Card:
         ],
         confirm=[
             f'`dmesg -T | grep -E "Xid.*: {code}\\b"` on the node: which GPU, which process, what came just before?',
-            "`nvidia-smi -q -i GPU` (recovery action, ECC, remapped rows, NVLink); `dcgmi diag -r 2 -i GPU` on a drained node.",
+            "`nvidia-smi -q -i GPU` (recovery action, ECC, remapped rows, NVLink); then `dcgmi diag -r 2 -i GPU`.",
         ],
         fix=fix,
-        prevention=["Act on XIDs from the kernel log within seconds (cordon on hardware codes), not at the next failed job."],
-        drill=Link(ids=["xid-31"]) if code == 31 else Link(ids=["kmsg-xid-sensor"]),  # noqa: PLR2004
+        prevention=[
+            "Act on XIDs from the kernel log within seconds (cordon on hardware codes), not at the next failed job."
+        ],
+        drill=Link(ids=["xid-31"]) if code == 31 else Link(ids=["kmsg-xid-sensor"]),
         check=_NOT_FOUND_BEFOREHAND,
         alert=Link(none_because="filled in with the guardrails"),
         references=["https://docs.nvidia.com/deploy/xid-errors/"],

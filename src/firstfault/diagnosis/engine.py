@@ -15,6 +15,7 @@ from firstfault.diagnosis.ladder import build_ladder
 from firstfault.diagnosis.missing import what_is_missing
 from firstfault.diagnosis.transport import explain_transport
 from firstfault.diagnosis.verdict import write_verdict
+from firstfault.diagnosis.xid import settle_xids
 from firstfault.model import TriageReport
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ MOST_OTHERS = 5
 def diagnose(result: ScanResult) -> TriageReport:
     """Turn what a scan found into a report."""
     catalogue = load_catalogue()
-    facts = gather_facts(result.observations, catalogue)
+    facts = gather_facts(settle_xids(result.observations), catalogue)
     standing = rank_causes(weigh(facts, derive(facts)), catalogue)
     status = _status(standing, facts)
     if standing is None or status != "fault":

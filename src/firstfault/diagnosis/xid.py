@@ -1,4 +1,6 @@
-"""XID policy: what several kernel lines together mean. Pure functions over observations; the table is catalogue/xid.yaml.
+"""XID policy: what several kernel lines together mean. Pure functions over observations.
+
+The codes and the policy themselves are in catalogue/xid.yaml.
 
 A single pattern cannot say that channel removal (45) follows from another XID, that a program's own error explains its
 page fault (31) although the kernel's clock is ahead, or that a later 162 takes a 163 back.
