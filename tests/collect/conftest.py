@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.request
+
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
@@ -16,6 +18,7 @@ def kube(tmp_path, monkeypatch):
     """The mock API server, with KUBECONFIG pointing at it."""
     with KubeApi() as api:
         monkeypatch.setenv("KUBECONFIG", api.kubeconfig(tmp_path, "train"))
+        monkeypatch.setenv("KUBECACHEDIR", str(tmp_path / "kube-cache"))
         yield api
 
 
@@ -25,6 +28,8 @@ def ec2(monkeypatch):
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
+    # moto keeps its accounts in the process, over servers: begin empty
+    urllib.request.urlopen(f"http://{host}:{port}/moto-api/reset", data=b"").close()
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")

@@ -22,6 +22,11 @@ LISTS = {
     "ValidatingWebhookConfiguration", "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
     "ciliumnetworkpolicies": "CiliumNetworkPolicy", "statefulsets": "StatefulSet", "replicasets": "ReplicaSet",
 }  # fmt: skip
+GROUPS = {
+    "endpointslices": "discovery.k8s.io", "networkpolicies": "networking.k8s.io", "jobs": "batch",
+    "daemonsets": "apps", "deployments": "apps", "statefulsets": "apps", "replicasets": "apps",
+    "clusterpolicies": "nvidia.com",
+}  # fmt: skip
 
 
 def matches(labels: dict[str, str], selector: str) -> bool:
@@ -80,6 +85,8 @@ class KubeApi:
             meta.setdefault("uid", f"00000000-0000-0000-0000-{self._version:012d}")
             meta["resourceVersion"] = str(self._version)
             obj.setdefault("kind", LISTS.get(plural, plural))
+            group = GROUPS.get(plural)
+            obj.setdefault("apiVersion", f"{group}/v1" if group else "v1")
             self.objects[plural, meta.get("namespace", ""), meta["name"]] = obj
             return obj
 
@@ -151,8 +158,41 @@ class KubeApi:
                     return
             self.route(request, method, parts.path, query, json.loads(body) if body else None)
 
+    def discover(self, request, words: list[str]) -> None:
+        """Answer the discovery calls with which kubectl learns what kinds exist."""
+        groups = {"apps": "v1", "batch": "v1", "discovery.k8s.io": "v1", "networking.k8s.io": "v1", "nvidia.com": "v1"}
+        if words == ["api"]:
+            self.send(request, 200, {"kind": "APIVersions", "versions": ["v1"]})
+        elif words == ["apis"]:
+            listed = [
+                {"name": group, "versions": [version], "preferredVersion": version}
+                for group, version in (
+                    (name, {"groupVersion": f"{name}/{v}", "version": v}) for name, v in groups.items()
+                )
+            ]
+            self.send(request, 200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
+        else:
+            group = "" if words[0] == "api" else words[1]
+            resources = [
+                {
+                    "name": plural, "singularName": kind.lower(), "kind": kind, "verbs": ["get", "list"],
+                    "namespaced": plural not in ("nodes", "namespaces", "clusterpolicies"),
+                }
+                for plural, kind in LISTS.items()
+                if GROUPS.get(plural, "") == group
+            ]  # fmt: skip
+            version = "/".join(words[1:])
+            body = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources}
+            self.send(request, 200, body)
+
     def route(self, request, method, path, query, body) -> None:
         words = [word for word in path.split("/") if word]
+        if words[:1] not in (["api"], ["apis"]):
+            self.status(request, 404, "the server could not find the requested resource")
+            return
+        if len(words) <= (2 if words[:1] == ["api"] else 3):
+            self.discover(request, words)
+            return
         rest = words[2:] if words[0] == "api" else words[3:]
         namespace = ""
         if rest[:1] == ["namespaces"] and len(rest) > 2:
@@ -206,8 +246,11 @@ class KubeApi:
         page = items[start : start + limit] if limit else items
         if limit and start + limit < len(items):
             metadata["continue"] = str(start + limit)
+        api_version = f"{GROUPS[plural]}/v1" if plural in GROUPS else "v1"
         self.send(
-            request, 200, {"kind": f"{LISTS[plural]}List", "apiVersion": "v1", "metadata": metadata, "items": page}
+            request,
+            200,
+            {"kind": f"{LISTS[plural]}List", "apiVersion": api_version, "metadata": metadata, "items": page},
         )
 
     def log(self, request, namespace, pod, query) -> None:

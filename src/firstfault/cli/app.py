@@ -17,6 +17,7 @@ __all__ = ["main"]
 VERBS: dict[str, tuple[str, str]] = {
     "triage": ("firstfault.cli.triage:triage_command", "Which layer failed first, from logs and other evidence."),
     "explain": ("firstfault.cli.explain:explain_command", "Everything known about a fault."),
+    "collect": ("firstfault.cli.collect:collect", "Gather a job's evidence: the commands, or a redacted bundle."),
     "audit": ("firstfault.cli.audit:audit", "Find the open holes of the five-layer checklist, with file and line."),
 }
 

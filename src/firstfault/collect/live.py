@@ -21,7 +21,7 @@ from firstfault.model import Missing
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["DEFAULT_MASTER_PORT", "gather_live"]
+__all__ = ["DEFAULT_MASTER_PORT", "MAX_PODS", "containers", "gather_live", "pod_places", "reachability_file"]
 
 DEFAULT_MASTER_PORT = 29500
 """Default of torchrun and of most examples for MASTER_PORT."""
@@ -104,7 +104,7 @@ def _missing_item(item: Item, namespace: str, error: KubeError) -> Missing:
     )
 
 
-def _containers(pod: dict[str, Any]) -> list[tuple[str, bool]]:
+def containers(pod: dict[str, Any]) -> list[tuple[str, bool]]:
     """Return (container, has a previous instance) for each container that has ever started."""
     status = pod.get("status") or {}
     found = []
@@ -121,7 +121,7 @@ def _gather_logs(kube: KubeReader, folder: Path, pods: list[dict[str, Any]]) -> 
     wanted = []
     for pod in pods:
         meta = pod["metadata"]
-        for container, restarted in _containers(pod):
+        for container, restarted in containers(pod):
             wanted += [(meta["namespace"], meta["name"], container, previous) for previous in {False, restarted}]
 
     def fetch(log: tuple[str, str, str, bool]) -> Missing | None:
@@ -141,7 +141,7 @@ def _gather_logs(kube: KubeReader, folder: Path, pods: list[dict[str, Any]]) -> 
         return [problem for problem in pool.map(fetch, sorted(wanted)) if problem]
 
 
-def _places(pods: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> tuple[list[PodPlace], str | None]:
+def pod_places(pods: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> tuple[list[PodPlace], str | None]:
     """Return where the Pods run, and the AWS region of their nodes (None when they are not EC2 instances)."""
     instances, region = {}, None
     for node in nodes:
@@ -184,7 +184,7 @@ def _master(pods: list[dict[str, Any]]) -> tuple[str | None, int]:
 
 
 def _gather_cloud(folder: Path, pods: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> list[Missing]:
-    places, region = _places(pods, nodes)
+    places, region = pod_places(pods, nodes)
     if not any(place.instance for place in places):
         return []
     instances = ",".join(sorted({place.instance for place in places if place.instance}))
@@ -196,11 +196,17 @@ def _gather_cloud(folder: Path, pods: list[dict[str, Any]], nodes: list[dict[str
     _write_json(folder / "security-groups.json", {"SecurityGroups": snapshot.groups})
     _write_json(folder / "network-interfaces.json", {"NetworkInterfaces": snapshot.interfaces})
     _write_json(folder / "network-acls.json", {"NetworkAcls": snapshot.acls})
-    master, port = _master(pods)
-    lines = reachability_lines(snapshot, places, master, port)
-    if lines:
-        (folder / "reachability.txt").write_text("".join(f"{line}\n" for line in lines))
+    reachability_file(folder, snapshot, places, pods)
     return []
+
+
+def reachability_file(
+    folder: Path, snapshot: CloudSnapshot, places: list[PodPlace], pods: list[dict[str, Any]]
+) -> None:
+    """Write `reachability.txt`: whether each Pod may reach the master's port, and the master the Pod's data port."""
+    master, port = _master(pods)
+    if lines := reachability_lines(snapshot, places, master, port):
+        (folder / "reachability.txt").write_text("".join(f"{line}\n" for line in lines))
 
 
 def reachability_lines(snapshot: CloudSnapshot, places: list[PodPlace], master: str | None, port: int) -> list[str]:

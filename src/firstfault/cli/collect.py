@@ -1,0 +1,96 @@
+"""`firstfault collect`: the commands that gather evidence, or a redacted bundle made by them."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+import yaml
+
+from firstfault.errors import ExitCode, InputError
+
+if TYPE_CHECKING:
+    from firstfault.collect.commands import Target
+
+__all__ = ["collect"]
+
+SCHEMA = "firstfault.collect/1"
+
+
+@click.command()
+@click.option("--namespace", "-n", default="", help="Namespace of the job; the context's own by default.")
+@click.option("--selector", "-l", default="", help="Label selector of the job's Pods, e.g. job-name=train.")
+@click.option("--context", default="", help="kubeconfig context.")
+@click.option("--run", is_flag=True, help="Run the commands and pack a redacted bundle, instead of printing them.")
+@click.option("--out", default="firstfault-bundle.tar.gz", help="Where --run puts the bundle.", show_default=True)
+@click.option("--permissions", is_flag=True, help="Print the role and the IAM policy that reading needs, and stop.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--output", type=click.Path(dir_okay=False), help="Write there instead of standard output.")
+def collect(
+    namespace: str,
+    selector: str,
+    context: str,
+    run: bool,
+    out: str,
+    permissions: bool,
+    form: str,
+    output: str | None,
+) -> int:
+    """Gather the evidence of a job, for people who cannot run `triage --live`.
+
+    Without --run it prints a shell script to read, change and run where kubectl and aws work. `firstfault triage`
+    reads the folder or bundle that comes out.
+    """
+    from firstfault.collect import commands  # noqa: PLC0415 - `--help` needs none of it
+
+    target = commands.Target(namespace=namespace, selector=selector, context=context)
+    if permissions:
+        needed = commands.permissions()
+        as_text = yaml.safe_dump(needed["rbac"], sort_keys=False) + "---\n" + json.dumps(needed["iam"], indent=2) + "\n"
+        _write(as_text if form == "text" else json.dumps({"schema": SCHEMA, **needed}) + "\n", output)
+        return ExitCode.OK
+    if not run:
+        steps = msgspec.to_builtins(commands.list_commands(target))
+        text = commands.script(target)
+        _write(
+            text if form == "text" else json.dumps({"schema": SCHEMA, "commands": steps, "script": text}) + "\n", output
+        )
+        return ExitCode.OK
+    return _run(target, Path(out), form, output)
+
+
+def _run(target: Target, bundle: Path, form: str, output: str | None) -> int:
+    from firstfault.collect.bundle import pack_bundle  # noqa: PLC0415
+    from firstfault.collect.commands import run_commands  # noqa: PLC0415
+
+    if bundle.exists():
+        raise InputError(f"{bundle} exists already", "name another file with --out, or move it away")
+    with tempfile.TemporaryDirectory(prefix="firstfault-collect-") as folder:
+        missing = run_commands(Path(folder), target)
+        count = pack_bundle(Path(folder), bundle, missing)
+    if form == "json":
+        report = {
+            "schema": SCHEMA, "bundle": str(bundle), "files": count, "missing": msgspec.to_builtins(missing),
+        }  # fmt: skip
+        _write(json.dumps(report) + "\n", output)
+    else:
+        lines = [f"{bundle}: {count} files, redacted. Next: firstfault triage {bundle}"]
+        for each in missing:
+            lines += [f"not gathered: {each.what}: {each.why}", f"    {each.command}"]
+        _write("\n".join(lines) + "\n", output)
+    return ExitCode.OK if count else ExitCode.UNKNOWN
+
+
+def _write(text: str, output: str | None) -> None:
+    from firstfault.model.safe_text import safe_text  # noqa: PLC0415
+
+    text = safe_text(text)
+    if output:
+        Path(output).write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)

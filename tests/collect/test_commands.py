@@ -1,0 +1,114 @@
+"""`firstfault collect`: the printed commands, and the bundle that they make with the real kubectl."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tarfile
+
+import pytest
+from click.testing import CliRunner
+
+from firstfault.cli.collect import collect
+from firstfault.collect.commands import Target, list_commands, permissions, run_commands, script
+
+from .conftest import node, pod
+
+needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH")
+
+
+def test_script_is_valid_shell_and_quotes_what_the_user_gives():
+    """A selector is data: it cannot run a command in the script."""
+    text = script(Target(namespace="train", selector="a=$(touch /tmp/owned)", context="prod eu"))
+    done = subprocess.run(["sh", "-n"], input=text.encode(), capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "'a=$(touch /tmp/owned)'" in text
+    assert "'prod eu'" in text
+    assert "@" not in "".join(line for line in text.splitlines() if not line.startswith("k()")).replace('"$@"', "")
+
+
+def test_every_kubectl_command_only_reads():
+    verbs = {command.argv[command.argv.index("--request-timeout=20s") + 1] for command in list_commands(Target())}
+    assert verbs == {"get"}
+
+
+def test_permissions_cover_exactly_what_is_read():
+    rules = permissions()["rbac"]["rules"]
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list"}
+    assert any("pods/log" in rule["resources"] for rule in rules)
+    assert all(action.startswith("ec2:Describe") for action in permissions()["iam"]["Statement"][0]["Action"])
+
+
+@needs_kubectl
+def test_bundle_made_by_kubectl_is_redacted_and_names_what_is_missing(kube, tmp_path):
+    """The real kubectl against the mock API: logs come with the previous ones, secrets do not come at all."""
+    crashing = pod("serve-0", "node-0", "10.0.0.9")
+    crashing["status"]["containerStatuses"][0]["restartCount"] = 2
+    kube.add("pods", crashing)
+    kube.add("nodes", node("node-0"))
+    kube.logs["train", "serve-0", "trainer", False] = "starting\n"
+    kube.logs["train", "serve-0", "trainer", True] = (
+        "HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyzABCDEFGH\nValueError: boom\n"
+    )
+    kube.fail("/apis/batch/v1/namespaces/train/jobs", 403)
+    bundle = tmp_path / "bundle.tar.gz"
+    result = CliRunner().invoke(
+        collect, ["-n", "train", "--run", "--out", str(bundle), "--format", "json"], standalone_mode=False
+    )
+    assert result.exception is None, result.output
+    report = json.loads(result.output)
+    assert [each["what"] for each in report["missing"]] == ["jobs.json"]
+    assert bundle.stat().st_mode & 0o777 == 0o600
+    with tarfile.open(bundle) as archive:
+        names = archive.getnames()
+        previous = archive.extractfile("logs/serve-0/trainer.previous.log").read().decode()
+    assert "logs/serve-0/trainer.log" in names
+    assert "MISSING.txt" in names
+    assert "ValueError: boom" in previous
+    assert "hf_abcdef" not in previous
+
+
+def test_existing_bundle_is_not_overwritten(tmp_path):
+    bundle = tmp_path / "b.tar.gz"
+    bundle.write_bytes(b"precious")
+    result = CliRunner().invoke(collect, ["--run", "--out", str(bundle)], standalone_mode=False)
+    assert "exists already" in str(result.exception)
+    assert bundle.read_bytes() == b"precious"
+
+
+@pytest.mark.aws
+def test_cloud_part_answers_reachability(kube, nodes, tmp_path, monkeypatch):
+    """The commands' outputs decide whether 29500 is open, as live triage would."""
+    ec2 = nodes.ec2
+
+    def run(argv):
+        if argv[0] == "kubectl":
+            kind = argv[argv.index("get") + 1].split(".")[0] if "get" in argv else ""
+            items = [obj for (plural, _, _), obj in kube.objects.items() if plural == kind]
+            body = {"kind": "List", "items": items} if kind else "log line\n"
+        else:
+            call = next(word for word in argv if word.startswith("describe-")).replace("-", "_")
+            body = getattr(ec2, call)()
+            body.pop("ResponseMetadata")
+        text = body if isinstance(body, str) else json.dumps(body, default=str)
+        return subprocess.CompletedProcess(argv, 0, text.encode(), b"")
+
+    assert run_commands(tmp_path, Target(namespace="train"), run) == []
+    assert "tcp 29500 open" in (tmp_path / "reachability.txt").read_text()
+    nodes.block()
+    assert run_commands(tmp_path, Target(namespace="train"), run) == []
+    assert "tcp 29500 dropped" in (tmp_path / "reachability.txt").read_text()
+
+
+@needs_kubectl
+def test_printed_script_makes_the_same_folder(kube, tmp_path):
+    """What a person pastes into a shell gives what --run gives."""
+    kube.add("pods", pod("a", "node-0", "10.0.0.1"))
+    kube.add("nodes", node("node-0"))
+    kube.logs["train", "a", "trainer", False] = "log of a\n"
+    text = script(Target(namespace="train"))
+    subprocess.run(["sh", "-s", str(tmp_path / "out")], input=text.encode(), check=True, capture_output=True)
+    names = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert {"pods.json", "nodes.json", "logs/a/trainer.log"} <= names
+    assert (tmp_path / "out/logs/a/trainer.log").read_text() == "log of a\n"
