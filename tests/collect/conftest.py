@@ -12,6 +12,20 @@ from support.kube_api import KubeApi
 
 REGION = "ap-northeast-2"
 
+# As torch 2.5 prints it when packets to the master port are dropped (timestamps of the container runtime before it).
+MASTER_LOG = """\
+2026-04-19T13:25:42.0Z [init] host=nccl-master-0 rank=0 ws=2 master=nccl-master:29500
+2026-04-19T13:27:43.4Z torch.distributed.DistStoreError: Timed out after 121 seconds waiting for clients. 1/2 clients \
+joined.
+"""
+WORKER_LOG = """\
+2026-04-19T13:25:42.0Z [init] host=nccl-worker-0 rank=1 ws=2 master=nccl-master:29500
+2026-04-19T13:27:42.3Z [E419 13:27:42.301344821 socket.cpp:1011] [c10d] The client socket has timed out after 120000ms \
+while trying to connect to (nccl-master, 29500).
+2026-04-19T13:27:42.4Z torch.distributed.DistNetworkError: The client socket has timed out after 120000ms while \
+trying to connect to (nccl-master, 29500).
+"""
+
 
 @pytest.fixture
 def kube(tmp_path, monkeypatch):
@@ -66,7 +80,7 @@ class Nodes:
             )["Instances"][0]  # fmt: skip
             kube.add("nodes", node(f"node-{index}", f"aws:///{REGION}a/{instance['InstanceId']}"))
             self.pods.append(kube.add("pods", pod(name, f"node-{index}", instance["PrivateIpAddress"])))
-            kube.logs["train", name, "trainer", False] = "2026-04-19T13:27:42.0Z [init] rank\n"
+            kube.logs["train", name, "trainer", False] = MASTER_LOG
 
     def block(self):
         """Take away both rules that admit training traffic."""

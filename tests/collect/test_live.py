@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
+from click.testing import CliRunner
 
+from firstfault.cli.triage import triage_command
 from firstfault.collect import gather_live
 from firstfault.collect.cloud import CloudSnapshot, PodPlace, find_interface
 from firstfault.errors import InputError
 from support.kube_api import KubeApi
 
-from .conftest import node, pod
+from .conftest import WORKER_LOG, node, pod
 
 pytestmark = pytest.mark.aws
 
@@ -154,3 +156,31 @@ def test_context_that_does_not_exist_is_named(tmp_path, monkeypatch, out):
         monkeypatch.setenv("KUBECONFIG", api.kubeconfig(tmp_path))
         with pytest.raises(InputError, match="nowhere"):
             gather_live(out, context="nowhere")
+
+
+def triage_live(*options):
+    result = CliRunner().invoke(triage_command, ["--live", "--format", "json", *options], standalone_mode=False)
+    assert result.exception is None, result.exception
+    return result.return_value, json.loads(result.output)
+
+
+def test_live_triage_names_the_security_group_fault(kube, nodes):
+    """From the API server, the rank's log and EC2 alone: the store cannot be reached, and the groups prove it."""
+    kube.logs["train", "nccl-worker-0", "trainer", False] = WORKER_LOG
+    nodes.block()
+    code, report = triage_live("--namespace", "train", "--selector", "job=allreduce")
+    assert code == 1
+    assert report["verdict"]["cause"] == "network.c10d.unreachable"
+    assert any("tcp 29500 dropped" in each["text"] for each in report["verdict"]["evidence"])
+    assert report["missing"] == []
+
+
+def test_live_triage_is_never_healthy_on_logs_that_it_could_not_read(kube):
+    """Exit code 3 and the command for the log, whatever the rest looks like."""
+    kube.add("nodes", node("node-0"))
+    kube.add("pods", pod("a", "node-0", "10.0.0.1", exit_code=0))
+    kube.fail("/api/v1/namespaces/train/pods/a/log", 403)
+    code, report = triage_live()
+    assert code == 3
+    assert report["status"] == "unknown"
+    assert report["missing"][0]["command"].startswith("kubectl logs -n train a -c trainer")

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from firstfault.cli.output import write_output
 from firstfault.errors import ExitCode, UsageError, worst_exit_code
+
+if TYPE_CHECKING:
+    from firstfault.model import TriageReport
 
 __all__ = ["triage_command"]
 
@@ -17,22 +23,55 @@ __all__ = ["triage_command"]
 @click.argument("paths", nargs=-1, metavar="PATH...")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file, not the terminal.")
-def triage_command(paths: tuple[str, ...], format_: str, output: Path | None) -> int:
+@click.option("--live", is_flag=True, help="Read the job's Pods, events, nodes, logs and security groups now.")
+@click.option("--namespace", "-n", help="With --live: namespace of the job; the context's own by default.")
+@click.option("--selector", "-l", default="", help="With --live: label selector of its Pods, e.g. job-name=train.")
+@click.option("--context", help="With --live: kubeconfig context.")
+def triage_command(
+    paths: tuple[str, ...],
+    format_: str,
+    output: Path | None,
+    live: bool,
+    namespace: str | None,
+    selector: str,
+    context: str | None,
+) -> int:
     """Say which layer failed first, and prove it with the lines that show it.
 
-    PATH is a log, a folder or an archive of logs; "-" is standard input. Paste whatever there is.
+    PATH is a log, a folder or an archive of logs; "-" is standard input. Paste whatever there is. With --live the
+    evidence is read from the cluster with read-only calls (GET, ec2:Describe*); `firstfault collect --permissions`
+    prints the rights that this needs.
 
     Exit code 0: healthy. 1: a fault. 2: an input cannot be read. 3: the evidence does not say.
     """
     from firstfault.diagnosis import triage  # noqa: PLC0415 - the engine is not needed for --help
     from firstfault.report import render_triage  # noqa: PLC0415
 
-    if not paths:
-        raise UsageError("nothing to read", 'give files, folders or archives, or "-" for standard input')
-    report = triage(paths, stdin=sys.stdin.buffer)
+    if live:
+        report = _triage_live(paths, namespace, selector, context)
+    elif namespace or selector or context:
+        raise UsageError("--namespace, --selector and --context belong to --live")
+    elif not paths:
+        raise UsageError("nothing to read", 'give files, folders or archives, "-" for standard input, or --live')
+    else:
+        report = triage(paths, stdin=sys.stdin.buffer)
     rendered = render_triage(report, format_)
     write_output(rendered, output)
     for problem in report.problems:
         click.echo(f"firstfault: {problem}", err=True)
     verdict = {"fault": ExitCode.FINDING, "healthy": ExitCode.OK, "unknown": ExitCode.UNKNOWN}[report.status]
     return int(worst_exit_code(verdict, *([ExitCode.USAGE] if report.problems else [])))
+
+
+def _triage_live(paths: tuple[str, ...], namespace: str | None, selector: str, context: str | None) -> TriageReport:
+    """Gather the live evidence into a private folder, triage it beside any given paths, and delete it."""
+    from firstfault.collect import gather_live  # noqa: PLC0415 - imports the Kubernetes client
+    from firstfault.diagnosis import triage  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="firstfault-live-") as folder:
+        missing = gather_live(Path(folder), namespace=namespace, selector=selector, context=context)
+        report = triage([folder, *paths], stdin=sys.stdin.buffer)
+    # What could not be looked at cannot be called healthy: a job's own Pods and logs are what healthy rests on.
+    blind = any(each.what.startswith(("Pods", "log of")) for each in missing)
+    status = "unknown" if report.status == "healthy" and blind else report.status
+    return msgspec.structs.replace(report, status=status, missing=[*missing, *report.missing])
