@@ -1,1 +1,5 @@
-"""Side effects behind small protocols (Cluster, Cloud, Network, Clock, Runner), each with a real implementation."""
+"""Side effects behind small protocols: namespaces, netlink, firewall, processes. Linux only where it must be.
+
+Importing this package imports nothing else: the world's first process starts from here and must be quick, and on other
+systems the parts that need no kernel (messages, the firewall as data) stay usable.
+"""

@@ -1,0 +1,84 @@
+"""Requests to rtnetlink: bridge, veth pairs, addresses, up and down. Pure builders of bytes.
+
+Layout: include/uapi/linux/if_link.h, if_addr.h, rtnetlink.h.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import struct
+
+from firstfault.act.netlink import NLM_F_CREATE, NLM_F_EXCL, Request, attr, nest, text
+
+__all__ = ["add_address", "add_bridge", "add_veth", "set_link", "set_mtu"]
+
+_RTM_NEWLINK = 16
+_RTM_NEWADDR = 20
+_IFF_UP = 1
+_IFLA_IFNAME = 3
+_IFLA_MTU = 4
+_IFLA_MASTER = 10
+_IFLA_LINKINFO = 18
+_IFLA_NET_NS_FD = 28
+_IFLA_INFO_KIND = 1
+_IFLA_INFO_DATA = 2
+_VETH_INFO_PEER = 1
+_IFA_ADDRESS = 1
+_IFA_LOCAL = 2
+
+
+def _link(*, index: int = 0, flags: int = 0, change: int = 0) -> bytes:
+    return struct.pack("=BxHiII", socket.AF_UNSPEC, 0, index, flags, change)
+
+
+def add_bridge(name: str) -> Request:
+    """Create a bridge, up at once."""
+    body = _link(flags=_IFF_UP, change=_IFF_UP) + text(_IFLA_IFNAME, name)
+    body += nest(_IFLA_LINKINFO, text(_IFLA_INFO_KIND, "bridge"))
+    return Request(_RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body, f"add bridge {name}")
+
+
+def add_veth(name: str, peer: str, *, peer_netns_fd: int, bridge_index: int) -> Request:
+    """Create a cable: `name` here, up and on the bridge, `peer` in another network namespace.
+
+    Args:
+        name: Name of the end in this network namespace.
+        peer: Name of the other end.
+        peer_netns_fd: The other network namespace, as a descriptor of the process that sends the request.
+        bridge_index: Interface index of the bridge that `name` joins.
+    """
+    other = _link() + text(_IFLA_IFNAME, peer) + attr(_IFLA_NET_NS_FD, struct.pack("=I", peer_netns_fd))
+    body = _link(flags=_IFF_UP, change=_IFF_UP) + text(_IFLA_IFNAME, name)
+    body += attr(_IFLA_MASTER, struct.pack("=I", bridge_index))
+    body += nest(
+        _IFLA_LINKINFO,
+        text(_IFLA_INFO_KIND, "veth"),
+        nest(_IFLA_INFO_DATA, attr(_VETH_INFO_PEER, other)),
+    )
+    return Request(_RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body, f"add veth {name}")
+
+
+def set_link(name: str, *, up: bool) -> Request:
+    """Bring a link up or down."""
+    body = _link(flags=_IFF_UP if up else 0, change=_IFF_UP) + text(_IFLA_IFNAME, name)
+    return Request(_RTM_NEWLINK, 0, body, f"set {name} {'up' if up else 'down'}")
+
+
+def set_mtu(name: str, mtu: int) -> Request:
+    """Set a link's MTU in bytes."""
+    body = _link() + text(_IFLA_IFNAME, name) + attr(_IFLA_MTU, struct.pack("=I", mtu))
+    return Request(_RTM_NEWLINK, 0, body, f"set {name} mtu {mtu}")
+
+
+def add_address(index: int, interface: str) -> Request:
+    """Give an interface an IPv4 address.
+
+    Args:
+        index: Interface index within its network namespace.
+        interface: Address with prefix length, such as "192.168.10.11/16".
+    """
+    parsed = ipaddress.IPv4Interface(interface)
+    body = struct.pack("=BBBBI", socket.AF_INET, parsed.network.prefixlen, 0, 0, index)
+    body += attr(_IFA_LOCAL, parsed.ip.packed) + attr(_IFA_ADDRESS, parsed.ip.packed)
+    return Request(_RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, body, f"add address {interface}")

@@ -1,0 +1,355 @@
+"""The local world: nodes as network namespaces on one switch, owned by one process, gone when that process is gone.
+
+The tool keeps its own namespaces. It starts `firstfault.act.world_init`, and asks it for everything that needs the
+world's capabilities: nodes, netlink, sockets, jobs. As root with CAP_SYS_ADMIN and CAP_NET_ADMIN no user namespace is
+made; otherwise the user becomes the owner of one, without any privilege outside it.
+
+The world lives as long as the `LocalWorld` object's process, and not longer than the thread that started it.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+
+import msgspec
+
+import firstfault
+from firstfault.act import firewall, links, netlink, nftables, wire
+from firstfault.act.support import HostPolicy, explain, require_linux
+from firstfault.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from firstfault.model.securitygroups import SecurityGroup
+
+__all__ = ["Footprint", "JobExit", "LocalWorld", "NodeSpec", "WorldLostError", "leftovers"]
+
+SWITCH = "switch"
+_START_SECONDS = 20.0
+_REQUEST_SECONDS = 60.0
+
+
+class WorldLostError(UnsupportedError):
+    """The world's first process ended while it was needed (killed from outside, out of memory)."""
+
+
+class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One node to make.
+
+    Attributes:
+        name: How requests refer to it.
+        hostname: Host name inside, as a Pod would have.
+        address: IPv4 address with prefix length.
+        files: Files laid over those of the machine, by absolute path, for this node only.
+    """
+
+    name: str
+    hostname: str
+    address: str
+    files: dict[str, str] = {}
+
+
+class JobExit(NamedTuple):
+    """A job has ended: its id, exit code (negative: the signal), and when (seconds since the epoch)."""
+
+    job: int
+    code: int
+    time: float
+
+
+class Footprint(msgspec.Struct, frozen=True, kw_only=True):
+    """What identifies a world to a later process that must make sure that it is gone.
+
+    Attributes:
+        stub: Process id of the stub, the only process of the world with an id that the tool knows.
+        stub_started: Start time of the stub in clock ticks since boot, as in /proc/PID/stat: ids are used again.
+        namespaces: Inode numbers of the world's pid and network namespaces, as in /proc/PID/ns.
+    """
+
+    stub: int
+    stub_started: int
+    namespaces: list[int]
+
+
+class LocalWorld:
+    """Nodes on one switch; a context manager.
+
+    Args:
+        nodes: The nodes to make.
+        scratch: An empty directory; inside the world, and only there, a memory file system is mounted on it.
+        table: Name of the nf_tables table that holds a node's firewall.
+
+    Raises:
+        UnsupportedError: Not Linux, or the kernel or a sandbox refuses; nothing is left behind.
+    """
+
+    def __init__(self, nodes: Sequence[NodeSpec], *, scratch: Path, table: str = "firstfault") -> None:
+        self.nodes = {node.name: node for node in nodes}
+        self.table = table
+        self._scratch = scratch
+        self._control: socket.socket | None = None
+        self._stub: subprocess.Popen[bytes] | None = None
+        self._last = 0
+        self._exits: deque[JobExit] = deque()
+        self._cables: dict[str, str] = {}
+        self._namespaces: list[int] = []
+        self._started = 0
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Make the namespaces, the switch and the nodes; some 40 ms.
+
+        Raises:
+            UnsupportedError: See the class.
+        """
+        require_linux()
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        try:
+            self._start_init()
+            for node in self.nodes.values():
+                self._make_node(node)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start_init(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, wire.MAX_MESSAGE)
+        self._control = ours
+        package_root = str(Path(firstfault.__file__).parents[1])
+        search = [package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
+        with theirs:
+            self._stub = subprocess.Popen(
+                [
+                    *(sys.executable, "-X", "faulthandler=0", "-m", "firstfault.act.world_init"),
+                    *(str(theirs.fileno()), str(os.getpid()), str(self._scratch)),
+                ],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(search)},
+                # Ctrl-C in the terminal is for the tool, which takes its fault back before it ends the world.
+                start_new_session=True,
+            )
+        self._started = _start_time(self._stub.pid)
+        message, _ = self._receive(_START_SECONDS)
+        if message.get("event") == "failed":
+            raise self._refused(message["error"])
+        self._namespaces.append(message["pid_namespace"])
+
+    def _make_node(self, node: NodeSpec) -> None:
+        made = self.request("node", name=node.name, hostname=node.hostname, address=node.address, files=node.files)
+        self._cables[node.name] = made["cable"]
+        self._namespaces.append(made["netns"])
+
+    def close(self) -> None:
+        """End everything in the world and wait until it has ended; harmless when called again."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._stub is not None:
+            try:
+                self._stub.wait(_START_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._stub.kill()  # init follows it: it asked for that signal
+                self._stub.wait()
+            self._stub = None
+
+    @property
+    def footprint(self) -> Footprint:
+        """What a later process needs to make sure that this world is gone."""
+        assert self._stub is not None
+        return Footprint(stub=self._stub.pid, stub_started=self._started, namespaces=list(self._namespaces))
+
+    # -- talking to init -------------------------------------------------------------------------------------------
+
+    def _receive(self, seconds: float) -> tuple[dict[str, Any], list[int]]:
+        assert self._control is not None, "the world is not started"
+        ready, _, _ = select.select([self._control], [], [], max(0.0, seconds))
+        if not ready:
+            raise WorldLostError("the local world does not answer; it is being ended", "run the drill again")
+        message, fds = wire.receive(self._control)
+        if message is None:
+            raise WorldLostError("the local world ended unexpectedly", "run the drill again; see `dmesg` for a kill")
+        return message, fds
+
+    def _request(self, operation: str, arguments: Mapping[str, Any], fds: Sequence[int]) -> tuple[Any, list[int]]:
+        assert self._control is not None, "the world is not started"
+        self._last += 1
+        try:
+            wire.send(self._control, {"id": self._last, "op": operation, **arguments}, fds)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise WorldLostError("the local world is gone", "run the drill again") from error
+        while True:
+            message, received = self._receive(_REQUEST_SECONDS)
+            if message.get("id") == self._last:
+                break
+            # An event, or the answer to a request whose caller was interrupted.
+            for fd in received:
+                os.close(fd)
+            self._note(message)
+        if problem := message.get("error"):
+            if problem["stage"]:
+                raise self._refused(problem)
+            raise OSError(problem["errno"], problem["text"])
+        return message["result"], received
+
+    def request(self, operation: str, **arguments: Any) -> Any:
+        """Ask init for one operation (`do_<operation>` in world_init).
+
+        Raises:
+            OSError: The kernel refused.
+            WorldLostError: Init is gone.
+        """
+        return self._request(operation, arguments, ())[0]
+
+    def _note(self, message: dict[str, Any]) -> None:
+        if message.get("event") == "exit":
+            self._exits.append(JobExit(message["job"], message["code"], message["time"]))
+
+    @staticmethod
+    def _refused(problem: dict[str, Any]) -> UnsupportedError:
+        return explain(problem["stage"], problem["errno"], problem["text"], HostPolicy.read())
+
+    # -- network ---------------------------------------------------------------------------------------------------
+
+    def netlink(
+        self, where: str, family: int, requests: Sequence[netlink.Request], *, batch: bool = False
+    ) -> list[list[bytes]]:
+        """Send netlink requests in a node or the switch.
+
+        Raises:
+            OSError: The kernel refused; the text names the request.
+        """
+        encoded = [[r.kind, r.flags, base64.b64encode(r.body).decode(), r.label] for r in requests]
+        replies = self.request("netlink", where=where, family=family, requests=encoded, batch=batch)
+        return [[base64.b64decode(body) for body in bodies] for bodies in replies]
+
+    def set_firewall(
+        self, node: str, groups: Sequence[SecurityGroup], members: dict[str, list[str]], *, reject: bool = False
+    ) -> None:
+        """Make a node obey security groups; replaces what this method installed before, in one transaction.
+
+        Raises:
+            UnsupportedError: The kernel has no nf_tables.
+        """
+        requests = firewall.requests_for(self.table, groups, members, reject=reject)
+        try:
+            self.netlink(node, netlink.NETLINK_NETFILTER, requests, batch=True)
+        except OSError as error:
+            raise explain("firewall", error.errno or 0, str(error), HostPolicy.read()) from error
+
+    def firewall(self, node: str) -> firewall.FirewallState:
+        """Read a node's firewall back from the kernel."""
+        (bodies,) = self.netlink(node, netlink.NETLINK_NETFILTER, [nftables.rules_of(self.table)])
+        return firewall.read_state(bodies)
+
+    def set_link(self, node: str, *, up: bool) -> None:
+        """Plug a node's cable into the switch, or pull it out."""
+        self.netlink(SWITCH, netlink.NETLINK_ROUTE, [links.set_link(self._cables[node], up=up)])
+
+    def socket(self, where: str, kind: Literal["tcp", "udp"], bind: tuple[str, int] | None = None) -> socket.socket:
+        """Return a socket that lives in a node's network, bound (and for TCP listening) where asked.
+
+        Raises:
+            OSError: The address is in use, or not the node's.
+        """
+        _, fds = self._request("socket", {"where": where, "kind": kind, "bind": bind}, ())
+        return socket.socket(fileno=fds[0])
+
+    def setting(self, where: str, name: str, value: str) -> str:
+        """Set a kernel setting of a node's network (`net.ipv4.tcp_syn_retries`); return what it was."""
+        path = "/proc/sys/" + name.replace(".", "/")
+        before: str = self.request("write", where=where, path=path, value=value)
+        return before
+
+    # -- jobs ------------------------------------------------------------------------------------------------------
+
+    def spawn(self, where: str, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, output: int) -> int:
+        """Start a program in a node, without capabilities, in a session of its own.
+
+        Args:
+            where: The node.
+            argv: Program (absolute path) and arguments.
+            env: Its whole environment.
+            cwd: Its working directory.
+            output: Descriptor that becomes its standard output and error.
+
+        Returns:
+            The job's id within the world.
+
+        Raises:
+            OSError: The program cannot be executed.
+        """
+        arguments = {"where": where, "argv": list(argv), "env": dict(env), "cwd": str(cwd)}
+        with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a descriptor is what is needed
+            job: int = self._request("spawn", arguments, [nothing.fileno(), output, output])[0]
+        return job
+
+    def signal(self, job: int, number: int, *, group: bool = True) -> bool:
+        """Signal a job (by default its whole process group); False when it has ended already."""
+        sent: bool = self.request("signal", job=job, signal=number, group=group)
+        return sent
+
+    def sweep(self) -> None:
+        """End every process in the world except its first."""
+        self.request("sweep")
+
+    def wait_exit(self, seconds: float) -> JobExit | None:
+        """Wait for the next job to end; None when none ended in that time."""
+        deadline = time.monotonic() + seconds
+        while not self._exits:
+            assert self._control is not None, "the world is not started"
+            remaining = deadline - time.monotonic()
+            if not select.select([self._control], [], [], max(0.0, remaining))[0]:
+                return None
+            self._note(self._receive(0)[0])
+        return self._exits.popleft()
+
+
+def _start_time(pid: int) -> int:
+    """Return when a process started, in clock ticks since boot; 0 when there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+def leftovers(footprint: Footprint) -> Iterator[str]:
+    """Say what of a world is still there: its stub, or processes in its namespaces. Nothing, normally.
+
+    Other users' processes cannot be looked into; a world's processes belong to the user who made it.
+    """
+    if _start_time(footprint.stub) == footprint.stub_started != 0:
+        yield f"process {footprint.stub} (stub of the world)"
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit():
+            continue
+        for kind in ("pid", "net"):
+            with contextlib.suppress(OSError):
+                if os.stat(f"{entry.path}/ns/{kind}").st_ino in footprint.namespaces:  # noqa: PTH116 - hot loop
+                    yield f"process {entry.name} in a {kind} namespace of the world"
+                    break

@@ -1,0 +1,32 @@
+"""Asks triage, as a user would: a folder with one log per rank, and not a word about what was done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from firstfault.model import TriageReport
+
+__all__ = ["diagnose", "lowest_stop", "nccl_lines"]
+
+
+def diagnose(logs: Path) -> TriageReport:
+    """Return triage's report on a folder of logs."""
+    # Imported here: a drill is planned and listed without the pattern engine.
+    from firstfault.diagnosis import triage  # noqa: PLC0415
+
+    return triage([logs])
+
+
+def lowest_stop(report: TriageReport) -> str | None:
+    """Return the rung on which the first rank stopped; None when every rank finished or nothing is known."""
+    order = {rung: place for place, rung in enumerate(report.ladder.rungs)}
+    stops = [group.stopped_at for group in report.ladder.groups if group.stopped_at]
+    return min(stops, key=lambda rung: order.get(rung, len(order)), default=None)
+
+
+def nccl_lines(logs: Path) -> int:
+    """Count the lines that NCCL printed at INFO in a folder of logs."""
+    return sum(path.read_bytes().count(b"NCCL INFO") for path in logs.glob("*.log"))

@@ -1,0 +1,28 @@
+"""What can be broken. One class per kind; a scenario's `injections` name them by `kind`.
+
+To add one: write the class in a module here (`describe`, `prepare`, `inject`, `undo`), add it to `INJECTORS`, and
+write a scenario that uses it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Union
+
+from firstfault.drills.injectors.base import Injector, Start
+from firstfault.drills.injectors.security_groups import SecurityGroupToggles
+
+__all__ = ["INJECTORS", "AnyInjector", "Injector", "Start", "undo_record"]
+
+INJECTORS: tuple[type[Injector], ...] = (SecurityGroupToggles,)
+
+
+if TYPE_CHECKING:
+    AnyInjector = Injector
+else:
+    AnyInjector = Union[INJECTORS]  # noqa: UP007 - what msgspec decodes an entry of `injections` into, by its `kind`
+
+
+def undo_record(kind: str, world: Any, record: dict[str, Any]) -> None:
+    """Take back what an injection of that kind did, from its record alone. Harmless when it is taken back already."""
+    by_kind = {str(injector.__struct_config__.tag): injector for injector in INJECTORS}
+    by_kind[kind].undo(world, record)

@@ -1,0 +1,71 @@
+"""Ctrl-C and SIGTERM while a fault is there: the first stops the drill, none stops the taking back."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+__all__ = ["Interrupted", "Interrupts"]
+
+
+class Interrupted(KeyboardInterrupt):
+    """The drill was asked to stop.
+
+    Attributes:
+        signal: SIGINT or SIGTERM.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.signal = number
+
+
+class Interrupts:
+    """Turns SIGINT and SIGTERM into `Interrupted`, once, and never inside `hold`. A context manager.
+
+    Outside the main thread, where Python lets nobody handle signals, it does nothing.
+    """
+
+    def __init__(self) -> None:
+        self._held = 0
+        self._pending: int | None = None
+        self._raised = False
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        self._before.clear()
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        if self._raised:
+            return  # we are on the way out, and what is left to do must be done
+        if self._held:
+            self._pending = number
+            return
+        self._raised = True
+        raise Interrupted(number)
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Let nothing interrupt this block; a signal that came meanwhile takes effect at its end."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+        if self._pending is not None and not self._held and not self._raised:
+            self._raised = True
+            raise Interrupted(self._pending)

@@ -1,0 +1,116 @@
+"""The front door of the drills: run one by name, or say what it would do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from firstfault.act.support import require_linux
+from firstfault.drills.engine import Drill, Observer, Settings
+from firstfault.drills.jobs import Launcher, choose_backend, require_torch
+from firstfault.drills.journal import Journal, state_dir
+from firstfault.drills.local import Local
+from firstfault.drills.scenario import Scenario, find_scenario
+from firstfault.errors import UsageError
+from firstfault.model.drill import Change, DrillReport
+
+__all__ = ["Options", "plan_drill", "run_drill"]
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller may choose.
+
+    Attributes:
+        world: Where the drill takes place.
+        backend: Backend of the process group; auto: nccl where PyTorch sees a GPU, else gloo.
+        launcher: How ranks are started.
+        timeout: Process-group timeout in the injected phase, in seconds.
+        program: A program of the user's own instead of the scenario's, with its arguments.
+        state: Folder for journals; None: `state_dir()`.
+    """
+
+    world: Literal["local"] = "local"
+    backend: Literal["auto", "gloo", "nccl"] = "auto"
+    launcher: Launcher = "direct"
+    timeout: float | None = None
+    program: list[str] = []
+    state: Path | None = None
+
+
+class _Silent:
+    """Watches nothing."""
+
+    def event(self, name: str, fields: dict[str, Any]) -> None:
+        """Ignore it."""
+
+    def tick(self) -> None:
+        """Ignore it."""
+
+
+def _prepared(name: str, options: Options) -> tuple[Scenario, Path]:
+    """Return the scenario as this run wants it, and the folder that relative program paths start from."""
+    scenario = find_scenario(name)
+    base = Path(name).resolve().parent if name.endswith((".yaml", ".yml")) else Path.cwd()
+    if options.program:
+        program, *args = options.program
+        workload = msgspec.structs.replace(scenario.workload, program=program, args=args, sums=[])
+        return msgspec.structs.replace(scenario, workload=workload), Path.cwd()
+    return scenario, base
+
+
+def plan_drill(name: str) -> tuple[Scenario, Change]:
+    """Return a drill and exactly what its injections would change, without touching anything.
+
+    Raises:
+        UsageError: No drill has that name.
+        InputError: The scenario file is not valid.
+    """
+    scenario = find_scenario(name)
+    world = Local(scenario.find_topology(), state=state_dir(), table="firstfault")
+    parts = [injection.describe(world) for injection in scenario.injections]
+    return scenario, Change(
+        summary="; ".join(part.summary for part in parts if part.summary),
+        rules=[rule for part in parts for rule in part.rules],
+        steps=[f"{step}, {i.start}" for i, part in zip(scenario.injections, parts, strict=True) for step in part.steps],
+    )
+
+
+def run_drill(name: str, options: Options | None = None, observer: Observer | None = None) -> DrillReport:
+    """Run a drill: baseline, fault, diagnosis, restoration, proof.
+
+    Args:
+        name: Name of a bundled drill, or path of a scenario file.
+        options: The caller's choices.
+        observer: Who watches the progress.
+
+    Raises:
+        UsageError: No drill has that name, or an option does not fit.
+        InputError: The scenario is not valid, or the journal cannot be written.
+        UnsupportedError: This machine cannot make the world, or PyTorch is missing; nothing was changed.
+        RestoreError: A fault could not be taken back.
+    """
+    options = options or Options()
+    if options.timeout is not None and options.timeout <= 0:
+        raise UsageError(f"--timeout {options.timeout:g}: not a positive number of seconds")
+    require_linux()
+    scenario, base = _prepared(name, options)
+    require_torch()
+    topology = scenario.find_topology()
+    state = options.state or state_dir()
+    settings = Settings(
+        backend=choose_backend(options.backend), launcher=options.launcher, timeout=options.timeout, base=base
+    )
+    journal = Journal.create(state)
+    try:
+        table = "firstfault_" + journal.folder.name.rpartition("-")[2]
+        world = Local(topology, state=state, table=table, refuse=scenario.refuse == "answer")
+        drill = Drill(
+            scenario, world, topology=topology, settings=settings, journal=journal, observer=observer or _Silent()
+        )
+        report = drill.run()
+        (journal.folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2))
+    finally:
+        journal.close()
+    return report
