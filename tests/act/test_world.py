@@ -1,0 +1,213 @@
+"""The local world on this machine's kernel: namespaces, jobs, firewall, and that nothing outlives it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from firstfault.act.world import Footprint, leftovers
+from firstfault.drills.local import left_of
+from firstfault.model.securitygroups import GroupRule, SecurityGroup
+
+pytestmark = pytest.mark.netns
+
+ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+OPEN = GroupRule(id="egress-all", direction="egress", protocol="all", peer="0.0.0.0/0")
+
+
+def run(world, node, script):
+    """Run a shell script in a node; return its exit code and output."""
+    read, write = os.pipe()
+    try:
+        job = world.spawn(node, ["/bin/sh", "-c", script], env=ENV, cwd=Path("/"), output=write)
+    finally:
+        os.close(write)
+    with os.fdopen(read) as stream:
+        output = stream.read()
+    ended = world.wait_exit(20)
+    assert ended.job == job
+    return ended.code, output
+
+
+def connect(world, node, address, timeout=0.5):
+    """Try one TCP connection from a node; return what came of it."""
+    with world.socket(node, "tcp") as sock:
+        sock.settimeout(timeout)
+        try:
+            sock.connect(address)
+        except TimeoutError:
+            return "dropped"
+        except ConnectionRefusedError:
+            return "refused"
+    return "open"
+
+
+def test_each_node_has_its_own_name_and_hosts(world):
+    """A job sees the node's host name and resolves the other node, whatever the machine is called."""
+    code, output = run(world, "beta", "hostname; getent hosts alpha")
+    assert code == 0
+    assert output.splitlines()[0] == "beta-0"
+    assert output.splitlines()[1].split()[0] == "192.168.7.1"
+
+
+def test_job_has_no_capability_and_cannot_touch_the_firewall(world):
+    """Neither as root nor as the owner of the user namespace may a drilled program change its node."""
+    world.set_firewall("alpha", [SecurityGroup(name="node", rules=[OPEN])], {})
+    before = world.firewall("alpha")
+    code, output = run(
+        world, "alpha", "grep -E 'Cap(Eff|Prm|Bnd)' /proc/self/status; echo 1 >/proc/sys/net/ipv4/ip_forward"
+    )
+    assert code != 0
+    assert {line.split()[1] for line in output.splitlines() if line.startswith("Cap")} == {"0" * 16}
+    assert world.firewall("alpha").digest == before.digest
+
+
+def test_firewall_drops_what_no_rule_allows_and_counts_it(world):
+    """Default deny, stateful, with the counts that the kernel reports."""
+    rule = GroupRule(id="high", direction="ingress", ports=(2000, 3000), peer="self")
+    world.set_firewall("alpha", [SecurityGroup(name="node", rules=[rule])], {"node": ["192.168.7.2"]})
+    with world.socket("alpha", "tcp", ("0.0.0.0", 2500)), world.socket("alpha", "tcp", ("0.0.0.0", 80)):
+        assert connect(world, "beta", ("192.168.7.1", 2500)) == "open"
+        assert connect(world, "beta", ("192.168.7.1", 80)) == "dropped"
+        assert connect(world, "alpha", ("192.168.7.1", 80)) == "open", "a node reaches itself"
+    state = world.firewall("alpha")
+    assert state.counts(["node", "aux"]) == {"node": {"ingress": 1, "egress": 0}, "aux": {"ingress": 0, "egress": 0}}
+    assert [(rule.rule, rule.packets) for rule in state.rules] == [("high", 1)]
+    assert state.refused["ingress"] >= 1
+
+
+def test_rejecting_firewall_answers(world):
+    """On request, what no rule allows is refused with a reset."""
+    world.set_firewall("alpha", [SecurityGroup(name="node", rules=[])], {}, reject=True)
+    with world.socket("alpha", "tcp", ("0.0.0.0", 80)):
+        assert connect(world, "beta", ("192.168.7.1", 80)) == "refused"
+
+
+def test_union_of_groups_decides(world):
+    """A rule of either group is enough; replacing the groups takes effect at once, and is the same again afterwards."""
+    node = SecurityGroup(name="node", rules=[OPEN])
+    aux = SecurityGroup(
+        name="aux", rules=[GroupRule(id="vpc", direction="ingress", protocol="all", peer="192.168.0.0/16")]
+    )
+    empty = SecurityGroup(name="aux", rules=[])
+    with world.socket("alpha", "tcp", ("0.0.0.0", 29500)):
+        world.set_firewall("alpha", [node, aux], {})
+        before = world.firewall("alpha")
+        assert connect(world, "beta", ("192.168.7.1", 29500)) == "open"
+        world.set_firewall("alpha", [node, empty], {})
+        assert world.firewall("alpha").digest != before.digest
+        assert connect(world, "beta", ("192.168.7.1", 29500)) == "dropped"
+        world.set_firewall("alpha", [node, aux], {})
+        assert world.firewall("alpha").digest == before.digest
+        assert connect(world, "beta", ("192.168.7.1", 29500)) == "open"
+
+
+@pytest.mark.skipif(shutil.which("nft") is None or os.geteuid() != 0, reason="needs root and the nft program")
+def test_nft_program_reads_the_rules_as_meant(world):
+    """An independent reader of the kernel's rules agrees with what was asked for."""
+    rules = [
+        GroupRule(id="dns", direction="ingress", protocol="udp", ports=(53, 53), peer="192.168.0.0/20"),
+        GroupRule(id="self", direction="ingress", ports=(1025, 65535), peer="self"),
+    ]
+    world.set_firewall("alpha", [SecurityGroup(name="node", rules=[*rules, OPEN])], {"node": ["192.168.7.2"]})
+    job = world.spawn("alpha", ["/bin/sleep", "60"], env=ENV, cwd=Path("/"), output=2)
+    outer = next(
+        path.name
+        for path in Path("/proc").glob("[0-9]*")
+        if f"NSpid:\t{path.name}\t{job}\n" in _read(path / "status")
+        and b"/bin/sleep" in (path / "cmdline").read_bytes()
+    )
+    listing = subprocess.run(
+        ["nsenter", f"--net=/proc/{outer}/ns/net", "nft", "list", "ruleset"], capture_output=True, text=True, check=True
+    ).stdout
+    world.signal(job, signal.SIGKILL)
+    assert "policy drop" in listing
+    assert "ip saddr 192.168.0.0/20 meta l4proto udp th dport 53" in listing or (
+        "ip saddr 192.168.0.0/20 udp dport 53" in listing
+    )
+    assert "ip saddr @node tcp dport 1025-65535" in listing
+    assert "elements = { 192.168.7.2 }" in listing
+    assert "ct state established,related accept" in listing
+
+
+def _read(path):
+    with contextlib.suppress(OSError):
+        return path.read_text()
+    return ""
+
+
+def test_closing_ends_every_process(world):
+    """Jobs that fled into sessions of their own end with the world, and nothing of it is left."""
+    world.spawn("alpha", ["/bin/sh", "-c", "setsid sleep 300 & sleep 300"], env=ENV, cwd=Path("/"), output=2)
+    footprint = world.footprint
+    assert list(leftovers(footprint))
+    world.close()
+    assert list(leftovers(footprint)) == []
+
+
+def test_mounts_stay_inside(world):
+    """The machine's own mount table does not change while a world is there."""
+    assert str(world._scratch) not in Path("/proc/self/mountinfo").read_text()
+    assert "192.168.7.1" not in Path("/etc/hosts").read_text()
+
+
+def test_program_that_cannot_start_says_why(world, tmp_path):
+    """The error of the exec comes back to the caller."""
+    with pytest.raises(FileNotFoundError, match="No such file"):
+        world.spawn("alpha", [str(tmp_path / "nothing")], env=ENV, cwd=Path("/"), output=2)
+
+
+def test_sweep_ends_jobs_and_reports_them(world):
+    """Everything but the world itself ends; the job's exit shows the signal."""
+    world.spawn("alpha", ["/bin/sleep", "300"], env=ENV, cwd=Path("/"), output=2)
+    world.sweep()
+    assert world.wait_exit(5).code == -signal.SIGKILL
+
+
+def test_setting_belongs_to_one_node(world):
+    """A kernel setting of a node changes there and nowhere else."""
+    other = world.setting("beta", "net.ipv4.tcp_syn_retries", "6")
+    world.setting("alpha", "net.ipv4.tcp_syn_retries", "2")
+    assert world.setting("beta", "net.ipv4.tcp_syn_retries", other) == "6"
+    assert world.setting("alpha", "net.ipv4.tcp_syn_retries", "6") == "2"
+
+
+def test_pulled_cable_cuts_a_node(world):
+    """Without its cable a node is not reached, and it is again with it."""
+    with world.socket("alpha", "tcp", ("0.0.0.0", 80)):
+        world.set_link("alpha", up=False)
+        assert connect(world, "beta", ("192.168.7.1", 80)) == "dropped"
+        world.set_link("alpha", up=True)
+        assert connect(world, "beta", ("192.168.7.1", 80), timeout=5) == "open"
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from firstfault.act.world import LocalWorld, NodeSpec
+world = LocalWorld([NodeSpec(name="a", hostname="a", address="10.9.0.1/16")], scratch=Path(sys.argv[1]))
+world.start()
+world.spawn("a", ["/bin/sh", "-c", "trap '' HUP TERM INT; setsid sleep 300 & sleep 300"], env={}, cwd=Path("/"), output=2)
+footprint = world.footprint
+print(footprint.stub, footprint.stub_started, *footprint.namespaces, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.usefixtures("world")
+def test_nothing_survives_the_death_of_the_tool(tmp_path):
+    """SIGKILL of the tool ends the world, jobs that ignore signals included."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    script = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / "other")], env=env, capture_output=True, text=True, check=False
+    )
+    assert script.returncode == -signal.SIGKILL, script.stderr
+    stub, started, *namespaces = map(int, script.stdout.split())
+    assert left_of(Footprint(stub=stub, stub_started=started, namespaces=namespaces)) == []
