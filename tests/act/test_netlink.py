@@ -57,7 +57,7 @@ def test_error_names_the_request_that_was_refused():
     """The second of two requests fails: its label and the kernel's own words are in the error."""
     requests = [netlink.Request(1, 0, b"", "first"), netlink.Request(1, 0, b"", "second")]
     sock = FakeSocket(_ack(1) + _ack(2, 2, detail="no such set"))
-    with pytest.raises(netlink.NetlinkError, match="second: .*: no such set") as caught:
+    with pytest.raises(netlink.NetlinkError, match=r"second: .*: no such set") as caught:
         netlink.transact(sock, requests, batch=True)
     assert caught.value.errno == 2
 
