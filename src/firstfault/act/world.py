@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import msgspec
 
-import firstfault
 from firstfault.act import firewall, links, netlink, nftables, wire
 from firstfault.act.support import HostPolicy, explain, require_linux
 from firstfault.errors import UnsupportedError
@@ -139,7 +138,7 @@ class LocalWorld:
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, wire.MAX_MESSAGE)
         self._control = ours
-        package_root = str(Path(firstfault.__file__).parents[1])
+        package_root = str(Path(__file__).parents[2])
         search = [package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
         with theirs:
             self._stub = subprocess.Popen(
