@@ -9,6 +9,8 @@ from pathlib import Path
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.load.documents import add_document, add_yaml_text, parse_json
 from firstfault.checks.load.files import STDIN, display_path, find_files, read_text
+from firstfault.checks.terraform.plan import is_plan, plan_config
+from firstfault.checks.terraform.roots import TerraformTree, is_terraform_file
 from firstfault.errors import InputError
 from firstfault.model.audit import ReadProblem
 
@@ -42,9 +44,11 @@ def load_inventory(paths: list[Path], *, complete: bool = False, exclude: Sequen
             inventory.texts[shown] = text
             if _is_helm_source(path, text, charts):
                 continue
-            _add_file(inventory, path, shown, text)
+            if not is_terraform_file(path.name):
+                _add_file(inventory, path, shown, text)
         except InputError as error:
             inventory.problems.append(ReadProblem(path=shown, line=_line(str(error), shown), message=str(error)))
+    _add_terraform(inventory)
     for chart in sorted(charts):
         inventory.notes.append(
             f"{display_path(chart)}: templates of a Helm chart are program text, not manifests; to audit them: "
@@ -54,12 +58,28 @@ def load_inventory(paths: list[Path], *, complete: bool = False, exclude: Sequen
 
 
 def _add_file(inventory: Inventory, path: Path, shown: str, text: str) -> None:
-    if path.name.endswith((".tf", ".tfvars", ".tf.json", ".tfvars.json")):
-        return  # roots are read as a whole, below
     if path.suffix == ".json" or (str(path) == STDIN and text.lstrip()[:1] == "{"):
-        add_document(inventory, parse_json(text, shown), shown)
+        value = parse_json(text, shown)
+        if is_plan(value):
+            inventory.terraform.append(plan_config(value, shown, text))
+        else:
+            add_document(inventory, value, shown)
     else:
         add_yaml_text(inventory, text, shown)
+
+
+def _add_terraform(inventory: Inventory) -> None:
+    """Read roots as a whole: a folder's files belong together, and modules are evaluated where they are called."""
+    tree = TerraformTree(inventory.texts)
+    inventory.terraform.extend(tree.configs())
+    inventory.problems.extend(
+        ReadProblem(
+            path=problem.path,
+            line=problem.line,
+            message=f"{problem.path}:{problem.line}:{problem.column}: {problem.message}",
+        )
+        for problem in tree.problems
+    )
 
 
 def _is_helm_source(path: Path, text: str, charts: set[Path]) -> bool:
