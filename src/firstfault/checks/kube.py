@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from firstfault.checks.located import ABSENT, LocatedDict, Place, dig, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["Container", "KubeObject", "PodView", "pods_of"]
 

@@ -19,6 +19,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "explain": ("firstfault.cli.explain:explain_command", "Everything known about a fault."),
     "collect": ("firstfault.cli.collect:collect", "Gather a job's evidence: the commands, or a redacted bundle."),
     "audit": ("firstfault.cli.audit:audit", "Find the open holes of the five-layer checklist, with file and line."),
+    "guard": ("firstfault.cli.guard:guard", "Render guardrails, tell how soon they notice, lock what training needs."),
 }
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from firstfault.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["write_output"]
 

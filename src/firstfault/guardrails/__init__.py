@@ -1,1 +1,31 @@
 """Renders what would have noticed a fault: rules, policies, manifests (verb: guard)."""
+
+from firstfault.guardrails.budget import BudgetReport, PathBudget, ScenarioBudget, budget
+from firstfault.guardrails.options import FEATURES, Intervals, Options, Source
+from firstfault.guardrails.registry import guardrail_ids, load_guardrails, load_scenarios, select
+from firstfault.guardrails.render import Rendered, render
+from firstfault.guardrails.spec import AlertRule, Guardrail, Scenario
+from firstfault.guardrails.tree import Change, apply_tree, plan_tree
+
+__all__ = [
+    "FEATURES",
+    "AlertRule",
+    "BudgetReport",
+    "Change",
+    "Guardrail",
+    "Intervals",
+    "Options",
+    "PathBudget",
+    "Rendered",
+    "Scenario",
+    "ScenarioBudget",
+    "Source",
+    "apply_tree",
+    "budget",
+    "guardrail_ids",
+    "load_guardrails",
+    "load_scenarios",
+    "plan_tree",
+    "render",
+    "select",
+]

@@ -6,8 +6,7 @@ A stream that breaks in the middle still gives the documents before the break. A
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
@@ -17,6 +16,9 @@ from yaml.resolver import Resolver
 
 from firstfault.checks.located import LocatedDict, LocatedList
 from firstfault.errors import InputError, LimitError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["MAX_DEPTH", "MAX_NODES", "YamlStream", "read_yaml"]
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from firstfault.model.audit import AuditReport, Finding
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from firstfault.model.audit import AuditReport, Finding
 
 __all__ = ["printable", "render_text"]
 

@@ -1,0 +1,175 @@
+"""`firstfault guard`: render guardrails, tell how soon they notice, and lock what training needs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from firstfault.errors import UsageError
+
+__all__ = ["guard"]
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+
+
+class _Duration(click.ParamType[float]):
+    """Seconds: 30, 30s, 500ms, 5m, 1h."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", str(value))
+        if not match:
+            self.fail(f"{value!r} is not a duration: give it as 30s, 5m or 1h", param, ctx)
+        return float(match[1]) * _UNITS[match[2]]
+
+
+class _List(click.ParamType[tuple[str, ...]]):
+    """Comma-separated names."""
+
+    name = "list"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:  # noqa: ARG002
+        """Return the names."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(part.strip() for part in str(value).split(",") if part.strip())
+
+
+@click.group()
+def guard() -> None:
+    """Render what would have noticed it, and tell how soon it does."""
+
+
+def _cluster_options(command: Any) -> Any:
+    """Add the options that describe a cluster and its intervals."""
+    options = [
+        click.option(
+            "--profile", default="eks-managed", show_default=True, help="eks-managed, eks-auto or self-managed."
+        ),
+        click.option("--kubernetes-version", default="1.33", show_default=True, help="Version of the API server."),
+        click.option("--with", "features", type=_List(), default=(), help="What the cluster has, comma-separated."),
+        click.option("--instance-types", type=_List(), default=(), help="GPU instance types, comma-separated."),
+        click.option("--mode", default="audit", show_default=True, type=click.Choice(["audit", "enforce"])),
+        click.option("--only", type=_List(), default=None, help="Guardrail ids or checklist items (B4, C2)."),
+        click.option("--gpu-node-label", default=None, metavar="KEY=VALUE", help="Label that every GPU node carries."),
+        click.option("--smoke-period", type=_Duration(), default="30m", show_default=True),
+        click.option("--evaluation", type=_Duration(), default=None, help="Evaluation interval of the rules."),
+        click.option("--group-wait", type=_Duration(), default=None, help="Alertmanager's group_wait."),
+        click.option("--group-interval", type=_Duration(), default=None, help="Alertmanager's group_interval."),
+        click.option("--scrape", multiple=True, metavar="SOURCE=DURATION", help="Scrape interval of an exporter."),
+        click.option("--collect", multiple=True, metavar="SOURCE=DURATION", help="Collection interval of an exporter."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@guard.command()
+@_cluster_options
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write.")
+@click.option("--namespace", default="firstfault", show_default=True, help="Namespace of firstfault's own objects.")
+@click.option("--cluster", default="CLUSTER", show_default=True, help="Name of the cluster, for Terraform and S3.")
+@click.option("--keep-edits", "on_edit", flag_value="keep", help="Leave files that somebody changed.")
+@click.option("--overwrite", "on_edit", flag_value="overwrite", help="Replace files that somebody changed.")
+@click.option("--dry-run", is_flag=True, help="Say what would change and write nothing.")
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Write the answer there.")
+def render(
+    out: Path, on_edit: str | None, dry_run: bool, format_: str, output: Path | None, only: Any, **cluster: Any
+) -> None:
+    """Write rules, policies, manifests and Terraform for this cluster into a folder."""
+    from firstfault.guardrails import apply_tree, plan_tree  # noqa: PLC0415
+    from firstfault.guardrails import render as build  # noqa: PLC0415
+    from firstfault.report.guard import render_report  # noqa: PLC0415
+
+    built = build(_options(**cluster), list(only) if only is not None else None)
+    changes = plan_tree(out, built.files) if dry_run else apply_tree(out, built.files, on_edit or "refuse")  # type: ignore[arg-type]
+    _print(render_report(built, changes, out, format_, dry_run=dry_run), output)
+
+
+@guard.command()
+@_cluster_options
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Write the answer there.")
+def budget(format_: str, output: Path | None, only: Any, **cluster: Any) -> None:
+    """Tell the worst-case detection latency of each scenario, path by path."""
+    from firstfault.guardrails import budget as compute  # noqa: PLC0415
+    from firstfault.guardrails import load_guardrails, select  # noqa: PLC0415
+    from firstfault.report.guard import budget_report  # noqa: PLC0415
+
+    options = _options(**cluster)
+    chosen = load_guardrails(options)
+    if only is not None:
+        chosen = select(chosen, list(only))
+    _print(budget_report(compute(options, chosen), format_), output)
+
+
+def _options(
+    *,
+    profile: str,
+    kubernetes_version: str,
+    features: tuple[str, ...],
+    instance_types: tuple[str, ...],
+    mode: str,
+    gpu_node_label: str | None,
+    smoke_period: float,
+    evaluation: float | None,
+    group_wait: float | None,
+    group_interval: float | None,
+    scrape: tuple[str, ...],
+    collect: tuple[str, ...],
+    **rest: Any,
+) -> Any:
+    """Turn the command line into `Options`."""
+    from firstfault.guardrails import Intervals, Options  # noqa: PLC0415
+
+    given = {"evaluation_s": evaluation, "group_wait_s": group_wait, "group_interval_s": group_interval}
+    changed = {name: value for name, value in given.items() if value is not None}
+    intervals = msgspec.structs.replace(Intervals(), **changed)
+    for name, seconds in map(_pair, scrape):
+        intervals = intervals.with_source(name, scrape_s=seconds)
+    for name, seconds in map(_pair, collect):
+        intervals = intervals.with_source(name, collect_s=seconds)
+    return Options(
+        profile=profile,  # type: ignore[arg-type]
+        kubernetes=kubernetes_version,
+        features=frozenset(features),
+        instance_types=instance_types,
+        mode=mode,  # type: ignore[arg-type]
+        gpu_node_label=_label(gpu_node_label),
+        smoke_period_s=int(smoke_period),
+        intervals=intervals,
+        **rest,
+    )
+
+
+def _pair(text: str) -> tuple[str, float]:
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise UsageError(f"{text!r} is not SOURCE=DURATION", "for example --scrape kube-state-metrics=30s")
+    return name, _Duration().convert(value, None, None)
+
+
+def _label(text: str | None) -> tuple[str, str] | None:
+    if text is None:
+        return None
+    key, sign, value = text.partition("=")
+    if not sign or not key:
+        raise UsageError(f"{text!r} is not KEY=VALUE", "for example --gpu-node-label nvidia.com/gpu.present=true")
+    return key, value
+
+
+def _print(text: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error}", "give another --output") from error

@@ -1,0 +1,234 @@
+"""What a cluster has and how often it looks: the options of `guard render` and `guard budget`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal, get_args
+
+import msgspec
+
+from firstfault.errors import UsageError
+from firstfault.guardrails.instances import has_efa
+
+if TYPE_CHECKING:
+    from firstfault.guardrails.spec import When
+
+__all__ = [
+    "FEATURES",
+    "KUBERNETES_VERSIONS",
+    "Intervals",
+    "Mode",
+    "Options",
+    "Profile",
+    "Source",
+    "applies",
+    "parse_version",
+]
+
+Profile = Literal["eks-managed", "eks-auto", "self-managed"]
+Mode = Literal["audit", "enforce"]
+
+FEATURES: dict[str, str] = {
+    "kyverno": "Kyverno (admission policies)",
+    "prometheus-operator": "the Prometheus Operator (PrometheusRule, PodMonitor, ServiceMonitor)",
+    "karpenter": "Karpenter",
+    "argocd": "Argo CD",
+    "flux": "Flux",
+    "gpu-operator": "the NVIDIA GPU Operator",
+    "mutating-admission-policy": "MutatingAdmissionPolicy switched on by hand (beta in 1.34 and 1.35)",
+}
+# The versions whose schemas the tests validate against; others in between and after are accepted.
+KUBERNETES_VERSIONS = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
+_OLDEST = (1, 28)
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """How often one exporter looks, and how often it is asked.
+
+    Attributes:
+        scrape_s: Prometheus' scrape interval for it.
+        collect_s: Its own collection interval; 0 for those that look when asked or that watch.
+        why: Where the two numbers are set.
+    """
+
+    scrape_s: float
+    collect_s: float = 0
+    why: str = ""
+
+
+def _default_sources() -> dict[str, Source]:
+    return {
+        "kube-state-metrics": Source(scrape_s=10, why="watches the API server; helm-values/kube-state-metrics.yaml"),
+        "dcgm-exporter": Source(scrape_s=5, collect_s=5, why="helm-values/dcgm-exporter.yaml"),
+        "node-exporter": Source(scrape_s=10, why="reads when asked; helm-values/node-exporter.yaml"),
+        "node-problem-detector": Source(
+            scrape_s=5, collect_s=1, why="follows /dev/kmsg; components/node-problem-detector"
+        ),
+        "smoke": Source(scrape_s=10, why="components/smoke: PodMonitor"),
+        "training": Source(scrape_s=10, why="the training program's own metrics"),
+        "apiserver": Source(scrape_s=15, why="kube-prometheus-stack's kubeApiServer.serviceMonitor.interval"),
+        "kyverno": Source(scrape_s=15, why="Kyverno's metrics service"),
+        "karpenter": Source(scrape_s=10, why="Karpenter's ServiceMonitor"),
+        "gitops": Source(scrape_s=15, why="metrics of Argo CD or Flux"),
+        "prometheus": Source(scrape_s=0, why="Prometheus' own state (`up`, ALERTS)"),
+    }
+
+
+class Intervals(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster's intervals, in seconds.
+
+    Attributes:
+        evaluation_s: Evaluation interval of the rule groups.
+        scrape_timeout_s: How long a scrape may take before the target counts as down.
+        group_wait_s: How long Alertmanager waits before it sends the first notification of a group.
+        group_interval_s: How long it waits before it sends news of a group that it has notified already: the wait of
+            every later alert of the same group, which is easily forgotten.
+        sources: Exporters by name.
+    """
+
+    evaluation_s: float = 5
+    scrape_timeout_s: float = 5
+    group_wait_s: float = 0
+    group_interval_s: float = 10
+    sources: dict[str, Source] = msgspec.field(default_factory=_default_sources)
+
+    def with_source(self, name: str, *, scrape_s: float | None = None, collect_s: float | None = None) -> Intervals:
+        """Return a copy with other numbers for one exporter.
+
+        Raises:
+            UsageError: There is no exporter of that name.
+        """
+        if name not in self.sources:
+            raise UsageError(f"no metrics source is called {name!r}", f"one of: {', '.join(self.sources)}")
+        old = self.sources[name]
+        new = Source(
+            scrape_s=old.scrape_s if scrape_s is None else scrape_s,
+            collect_s=old.collect_s if collect_s is None else collect_s,
+            why=old.why,
+        )
+        return msgspec.structs.replace(self, sources={**self.sources, name: new})
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rendered tree is for.
+
+    Attributes:
+        profile: Who owns the nodes and the driver.
+        kubernetes: Minor version of the API server, such as "1.33".
+        features: What the cluster has (keys of `FEATURES`).
+        instance_types: GPU instance types of the cluster; empty when not known.
+        mode: audit: admission policies report · enforce: they refuse.
+        namespace: Where firstfault's own objects go.
+        gpu_node_label: Label key and value that every GPU node carries; None takes the profile's.
+        exclude_namespaces: Namespaces that admission policies leave alone.
+        smoke_period_s: How often the smoke test runs.
+        smoke_image: Image of the smoke test.
+        cluster: Name of the cluster (Terraform tags, S3 prefix).
+        evidence_bucket: S3 bucket for evidence.
+        iteration_slo_s: A training iteration slower than this counts against the objective.
+        rule_labels: Labels by which the Prometheus Operator selects rules and monitors.
+        intervals: How often everything looks.
+    """
+
+    profile: Profile = "eks-managed"
+    kubernetes: str = "1.33"
+    features: frozenset[str] = frozenset()
+    instance_types: tuple[str, ...] = ()
+    mode: Mode = "audit"
+    namespace: str = "firstfault"
+    gpu_node_label: tuple[str, str] | None = None
+    exclude_namespaces: tuple[str, ...] = ("kube-system", "gpu-operator", "kyverno")
+    smoke_period_s: int = 1800
+    smoke_image: str = "registry.example.com/firstfault-smoke:0.1"
+    cluster: str = "CLUSTER"
+    evidence_bucket: str = "EVIDENCE-BUCKET"
+    iteration_slo_s: str = "1.0"
+    rule_labels: tuple[tuple[str, str], ...] = (("release", "kube-prometheus-stack"),)
+    intervals: Intervals = msgspec.field(default_factory=Intervals)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be.
+
+        Raises:
+            UsageError: Unknown profile, feature or version, or features that exclude each other.
+        """
+        if self.profile not in get_args(Profile):
+            raise UsageError(f"no profile is called {self.profile!r}", f"one of: {', '.join(get_args(Profile))}")
+        if unknown := self.features - FEATURES.keys():
+            raise UsageError(f"unknown feature {min(unknown)!r}", f"any of: {', '.join(FEATURES)}")
+        if {"argocd", "flux"} <= self.features:
+            raise UsageError("argocd and flux were both given", "name the one that owns the ClusterPolicy")
+        if self.profile == "eks-auto" and "gpu-operator" in self.features:
+            raise UsageError(
+                "on EKS Auto Mode the driver and the device plugin are the platform's; a GPU Operator of your own "
+                "conflicts with them (B12)",
+                "drop gpu-operator from --with, or use another profile",
+            )
+        if not 60 <= self.smoke_period_s <= 7200 or self.smoke_period_s % 60:
+            raise UsageError(
+                f"a smoke period of {self.smoke_period_s} s cannot be scheduled",
+                "give whole minutes between 1m and 2h; the default is 30m",
+            )
+        if (self.smoke_period_s > 3600 and self.smoke_period_s != 7200) or 60 % min(self.smoke_period_s // 60, 60):
+            raise UsageError(
+                f"a smoke period of {self.smoke_period_s} s does not divide the hour",
+                "use 5m, 10m, 15m, 20m, 30m, 1h or 2h",
+            )
+        if parse_version(self.kubernetes) < _OLDEST:
+            raise UsageError(
+                f"Kubernetes {self.kubernetes} is older than {_OLDEST[0]}.{_OLDEST[1]}",
+                "the rendered manifests were never checked against it: upgrade first",
+            )
+
+    @property
+    def gpu_label(self) -> tuple[str, str]:
+        """Key and value of the label that every GPU node carries.
+
+        EKS Auto Mode runs no GPU feature discovery, so its nodes lack `nvidia.com/gpu.present`.
+        """
+        if self.gpu_node_label:
+            return self.gpu_node_label
+        if self.profile == "eks-auto":
+            return ("eks.amazonaws.com/instance-gpu-manufacturer", "nvidia")
+        return ("nvidia.com/gpu.present", "true")
+
+    @property
+    def native_mutation(self) -> bool:
+        """Whether the API server has MutatingAdmissionPolicy: from 1.36, or switched on in 1.34 and 1.35."""
+        version = parse_version(self.kubernetes)
+        return version >= (1, 36) or (version >= (1, 34) and "mutating-admission-policy" in self.features)
+
+
+def parse_version(text: str) -> tuple[int, int]:
+    """Return (major, minor) of "1.33", "v1.33.2" or "1.33+".
+
+    Raises:
+        UsageError: Not a version.
+    """
+    match = re.fullmatch(r"v?(\d+)\.(\d+)(?:[.+-].*)?\+?", text)
+    if not match:
+        raise UsageError(f"{text!r} is not a Kubernetes version", "give it as 1.33")
+    return int(match[1]), int(match[2])
+
+
+def applies(when: When, options: Options) -> bool:
+    """Whether every condition of `when` holds for the cluster."""
+    types = options.instance_types
+    if when.efa is not None and types and not any(has_efa(t) is when.efa for t in types):
+        return False
+    return (
+        set(when.with_) <= options.features
+        and (not when.any_of or bool(set(when.any_of) & options.features))
+        and not set(when.without) & options.features
+        and (not when.profiles or options.profile in when.profiles)
+        and _version_fits(when.kubernetes, options)
+    )
+
+
+def _version_fits(bounds: str, options: Options) -> bool:
+    version = parse_version(options.kubernetes)
+    for bound in filter(None, bounds.split(",")):
+        limit = parse_version(bound.lstrip("<>="))
+        if not (version >= limit if bound.startswith(">=") else version < limit):
+            return False
+    return True

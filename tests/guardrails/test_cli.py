@@ -1,0 +1,82 @@
+"""`firstfault guard` from the command line: exit codes, JSON, and errors without tracebacks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from firstfault.cli.guard import guard
+from firstfault.errors import UsageError
+
+
+def run(*args):
+    return CliRunner().invoke(guard, list(args), standalone_mode=False)
+
+
+def test_render_writes_a_tree_and_says_what_it_did(tmp_path):
+    """JSON names each file's fate."""
+    done = run("render", "--out", str(tmp_path / "t"), "--with", "prometheus-operator", "--format", "json")
+
+    answer = json.loads(done.output)
+    assert answer["schema"] == "firstfault.guard/1"
+    assert {change["action"] for change in answer["changes"]} == {"add"}
+    assert (tmp_path / "t" / "kustomization.yaml").exists()
+
+
+def test_dry_run_writes_nothing(tmp_path):
+    """It says what would change."""
+    done = run("render", "--out", str(tmp_path / "t"), "--dry-run")
+
+    assert "would write" in done.output
+    assert not (tmp_path / "t").exists()
+
+
+def test_only_takes_ids_and_items(tmp_path):
+    """B4 is served by several guardrails, gpu-lost is one."""
+    run("render", "--out", str(tmp_path / "t"), "--only", "b4,gpu-lost")
+
+    names = {path.stem for path in (tmp_path / "t" / "prometheus" / "rules").iterdir()}
+    assert {"gpu-allocatable", "gpu-lost"} <= names
+    assert "xid" not in names
+
+
+def test_budget_answers_in_json():
+    """The schema is that of the contract."""
+    answer = json.loads(run("budget", "--format", "json").output)
+
+    assert answer["schema"] == "firstfault.guard/1"
+    assert len(answer["scenarios"]) == 7
+
+
+def test_budget_takes_the_clusters_own_intervals():
+    """A scrape every minute shows up in the sum."""
+    fast = json.loads(run("budget", "--format", "json").output)
+    slow = json.loads(run("budget", "--format", "json", "--scrape", "kube-state-metrics=60s").output)
+
+    assert slow["scenarios"][1]["budget_s"] == fast["scenarios"][1]["budget_s"] + 50
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--profile", "gke"),
+        ("--with", "datadog"),
+        ("--with", "argocd,flux"),
+        ("--profile", "eks-auto", "--with", "gpu-operator"),
+        ("--kubernetes-version", "latest"),
+        ("--kubernetes-version", "1.20"),
+        ("--only", "nonsense"),
+        ("--gpu-node-label", "gpu"),
+        ("--scrape", "dcgm-exporter"),
+        ("--smoke-period", "7m"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_to_do(tmp_path, args):
+    """A usage error, not a traceback and not a half-written tree."""
+    done = run("render", "--out", str(tmp_path / "t"), *args)
+
+    assert isinstance(done.exception, UsageError), done.exception
+    assert "what to do" in str(done.exception)
+    assert not (tmp_path / "t").exists()
