@@ -20,15 +20,12 @@ from __future__ import annotations
 import datetime as dt
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from firstfault.checks.suppress import Suppression
 from firstfault.errors import InputError
-
-if TYPE_CHECKING:
-    from firstfault.model.audit import AuditReport
+from firstfault.model.audit import AuditReport
 
 __all__ = ["BASELINE_SCHEMA", "CONFIG_NAME", "AuditConfig", "load_baseline", "load_config", "make_baseline"]
 

@@ -6,22 +6,19 @@ import datetime as dt
 import hashlib
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from firstfault.checks.config import AuditConfig, load_config
+from firstfault.checks.inventory import Inventory
 from firstfault.checks.load import load_inventory
+from firstfault.checks.outcome import Outcome
 from firstfault.checks.registry import Check, find_check, load_checks
 from firstfault.checks.suppress import Suppression, apply_suppressions, comments_in
 from firstfault.errors import ExitCode, InputError, worst_exit_code
 from firstfault.model.audit import AuditReport, AuditSummary, CheckSummary, Finding, Severity, SuppressionNote
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from firstfault.checks.inventory import Inventory
-    from firstfault.checks.outcome import Outcome
 
 __all__ = ["SEVERITIES", "audit", "audit_inventory", "audit_with_inventory", "exit_code_of", "run_checks"]
 

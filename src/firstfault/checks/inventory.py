@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from firstfault.checks.kube import KubeObject, PodView, pods_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from firstfault.checks.prometheus import AlertRule, Document
-    from firstfault.checks.terraform.model import TerraformBlock, TerraformConfig
-    from firstfault.model.audit import ReadProblem
+from firstfault.checks.prometheus import AlertRule, Document
+from firstfault.checks.terraform.model import TerraformBlock, TerraformConfig
+from firstfault.model.audit import ReadProblem
 
 __all__ = ["Inventory"]
 

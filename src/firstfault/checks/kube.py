@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from firstfault.checks.located import ABSENT, LocatedDict, Place, dig, place_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["Container", "KubeObject", "PodView", "pods_of"]
 

@@ -6,12 +6,10 @@ point at. A value that a static reading cannot resolve is an `Unresolved`, never
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = [
     "ABSENT",

@@ -6,21 +6,18 @@ Nothing is registered anywhere: a folder is a check. `tests/checks/test_registry
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 import yaml
 
+from firstfault.checks.inventory import Inventory
+from firstfault.checks.outcome import Outcome
 from firstfault.errors import InputError, UsageError
 from firstfault.model.audit import Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from firstfault.checks.inventory import Inventory
-    from firstfault.checks.outcome import Outcome
 
 __all__ = ["RULES_DIR", "Check", "CheckInfo", "Naive", "find_check", "load_checks"]
 

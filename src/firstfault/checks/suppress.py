@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from firstfault.model.audit import Finding, SuppressionNote
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["Suppression", "apply_suppressions", "comments_in"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -19,12 +19,8 @@ from firstfault.checks import (
 )
 from firstfault.cli.output import write_output
 from firstfault.errors import ExitCode, InputError, UsageError
+from firstfault.model.audit import AuditReport, Severity
 from firstfault.report.audit import FORMATS, explain_check, list_checks, render_audit
-
-if TYPE_CHECKING:
-    import datetime as dt
-
-    from firstfault.model.audit import AuditReport, Severity
 
 __all__ = ["audit"]
 

@@ -7,14 +7,11 @@ In falling order of trust: the line's own prefix or reader; a line of the same p
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from firstfault.model import Observation
 from firstfault.scan.prefix import rank_from_name
-
-if TYPE_CHECKING:
-    from firstfault.model import Observation
 
 __all__ = ["attribute_ranks"]
 

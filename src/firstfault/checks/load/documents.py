@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
+from firstfault.checks.inventory import Inventory
 from firstfault.checks.kube import KubeObject
 from firstfault.checks.load.yaml_documents import read_yaml
 from firstfault.checks.located import LocatedDict, LocatedList, dig
 from firstfault.checks.prometheus import AlertRule, Document
 from firstfault.errors import InputError
 from firstfault.model.audit import ReadProblem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from firstfault.checks.inventory import Inventory
 
 __all__ = ["add_document", "add_yaml_text", "parse_json"]
 

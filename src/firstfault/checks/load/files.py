@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from firstfault.errors import InputError, LimitError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["MAX_FILE_BYTES", "STDIN", "display_path", "find_files", "read_text"]
 

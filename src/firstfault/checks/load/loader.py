@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.load.documents import add_document, add_yaml_text, parse_json
@@ -12,10 +13,6 @@ from firstfault.checks.terraform.plan import is_plan, plan_config
 from firstfault.checks.terraform.roots import TerraformTree, is_terraform_file
 from firstfault.errors import InputError
 from firstfault.model.audit import ReadProblem
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 __all__ = ["load_inventory"]
 

@@ -6,7 +6,8 @@ A stream that breaks in the middle still gives the documents before the break. A
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import yaml
@@ -16,9 +17,6 @@ from yaml.resolver import Resolver
 
 from firstfault.checks.located import LocatedDict, LocatedList
 from firstfault.errors import InputError, LimitError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["MAX_DEPTH", "MAX_NODES", "YamlStream", "read_yaml"]
 

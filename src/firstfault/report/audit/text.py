@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from firstfault.model.audit import AuditReport, Finding
+from firstfault.model.audit import AuditReport, Finding
 
 __all__ = ["printable", "render_text"]
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from firstfault.checks.inventory import Inventory
+from firstfault.checks.kube import PodView
 from firstfault.checks.located import ABSENT
 from firstfault.checks.outcome import Outcome, failed, passed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from firstfault.checks.inventory import Inventory
-    from firstfault.checks.kube import PodView
 
 
 def check(inventory: Inventory) -> Iterator[Outcome]:
