@@ -14,10 +14,11 @@ from firstfault._version import __version__
 if TYPE_CHECKING:
     from firstfault.checks import audit
     from firstfault.diagnosis import triage
+    from firstfault.drills import run_drill
 
-__all__ = ["__version__", "audit", "triage"]
+__all__ = ["__version__", "audit", "run_drill", "triage"]
 
-_LAZY = {"audit": "firstfault.checks", "triage": "firstfault.diagnosis"}
+_LAZY = {"audit": "firstfault.checks", "run_drill": "firstfault.drills", "triage": "firstfault.diagnosis"}
 
 
 def __getattr__(name: str) -> Any:

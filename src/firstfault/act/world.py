@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from firstfault.model.securitygroups import SecurityGroup
 
-__all__ = ["Footprint", "JobExit", "LocalWorld", "NodeSpec", "WorldLostError", "leftovers"]
+__all__ = ["Footprint", "JobExit", "LocalWorld", "NodeSpec", "WorldLostError", "leftovers", "started_at"]
 
 SWITCH = "switch"
 _START_SECONDS = 20.0
@@ -152,7 +152,7 @@ class LocalWorld:
                 # Ctrl-C in the terminal is for the tool, which takes its fault back before it ends the world.
                 start_new_session=True,
             )
-        self._started = _start_time(self._stub.pid)
+        self._started = started_at(self._stub.pid)
         message, _ = self._receive(_START_SECONDS)
         if message.get("event") == "failed":
             raise self._refused(message["error"])
@@ -328,7 +328,7 @@ class LocalWorld:
         return self._exits.popleft()
 
 
-def _start_time(pid: int) -> int:
+def started_at(pid: int) -> int:
     """Return when a process started, in clock ticks since boot; 0 when there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -342,7 +342,7 @@ def leftovers(footprint: Footprint) -> Iterator[str]:
 
     Other users' processes cannot be looked into; a world's processes belong to the user who made it.
     """
-    if _start_time(footprint.stub) == footprint.stub_started != 0:
+    if started_at(footprint.stub) == footprint.stub_started != 0:
         yield f"process {footprint.stub} (stub of the world)"
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():

@@ -18,6 +18,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "triage": ("firstfault.cli.triage:triage_command", "Which layer failed first, from logs and other evidence."),
     "explain": ("firstfault.cli.explain:explain_command", "Everything known about a fault."),
     "collect": ("firstfault.cli.collect:collect", "Gather a job's evidence: the commands, or a redacted bundle."),
+    "drill": ("firstfault.cli.drill:drill", "Reproduce a fault safely, diagnose it, and prove that it was put back."),
     "audit": ("firstfault.cli.audit:audit", "Find the open holes of the five-layer checklist, with file and line."),
     "guard": ("firstfault.cli.guard:guard", "Render guardrails, tell how soon they notice, lock what training needs."),
 }

@@ -2,6 +2,27 @@
 
 from __future__ import annotations
 
-from firstfault.drills.run import Options, plan_drill, run_drill
+from firstfault.drills.engine import Observer
+from firstfault.drills.journal import runs, state_dir
+from firstfault.drills.lint import lint_scenario
+from firstfault.drills.recover import Recovered, recover
+from firstfault.drills.run import Options, plan_drill, read_report, run_drill
+from firstfault.drills.scenario import Scenario, bundled_scenarios, find_scenario, json_schema, load_scenario
 
-__all__ = ["Options", "plan_drill", "run_drill"]
+__all__ = [
+    "Observer",
+    "Options",
+    "Recovered",
+    "Scenario",
+    "bundled_scenarios",
+    "find_scenario",
+    "json_schema",
+    "lint_scenario",
+    "load_scenario",
+    "plan_drill",
+    "read_report",
+    "recover",
+    "run_drill",
+    "runs",
+    "state_dir",
+]

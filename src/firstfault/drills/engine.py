@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -104,6 +103,7 @@ class Drill:
         self.interrupts = Interrupts()
         self._owed: list[Undo] = []
         self._injected_at: float | None = None
+        self._path_lost_at: float | None = None
         self._observed: dict[PhaseName, _Observation] = {}
         self._snapshots: dict[PhaseName, Snapshot] = {}
 
@@ -129,7 +129,7 @@ class Drill:
                 self._say("world-opened", sync=True, identity=self.world.open())
                 change = self._plan()
                 phases["baseline"] = self._phase("baseline", self.scenario.workload)
-                if _succeeded(phases["baseline"]):
+                if _as_wanted(phases["baseline"], self.scenario.workload):
                     try:
                         phases["injected"] = self._injected()
                     finally:
@@ -185,9 +185,12 @@ class Drill:
         self._say("phase-started", phase=name)
         before_job = not triggers
         probes = self.world.probe() if before_job else []
+        probed = time.time()
         observation = self._job(name, workload, timeout or workload.calm_timeout_s, triggers or [])
         if not before_job:
             probes = self.world.probe()
+        elif name == "injected" and not all(probe.reachable for probe in probes):
+            self._path_lost_at = probed
         snapshot = self.world.snapshot()
         self._observed[name] = observation
         self._snapshots[name] = snapshot
@@ -332,6 +335,7 @@ class Drill:
             same_configuration=same,
             logs=(self._logs("baseline"), self._logs("restored")),
             backend=self.settings.backend,
+            prints_sums=bool(self.scenario.workload.sums),
         )
         nothing_owed = not self._owed and not left
         return DrillReport(
@@ -347,7 +351,7 @@ class Drill:
             status=report.status,
             verdict=report.verdict,
             ladder=report.ladder,
-            transport=report.verdict.transport if report.verdict else None,
+            transport=triage["baseline"].transport,
             expected_vs_measured=rows,
             recovery=recovered,
             detection=self._detection(report),
@@ -371,6 +375,8 @@ class Drill:
             )
             found.append(Detection(detector=detector, seconds=seconds))
 
+        if self._path_lost_at is not None:
+            add("connection probe of the paths", self._path_lost_at)
         assert observation.tail is not None
         seen = observation.tail.seen
         if report.verdict:
@@ -381,8 +387,9 @@ class Drill:
         return found
 
 
-def _succeeded(phase: Phase) -> bool:
-    return all(rank.exit_code == 0 for rank in phase.ranks)
+def _as_wanted(phase: Phase, workload: Workload) -> bool:
+    """Whether the job did what it should: only a failure after that can be blamed on the fault."""
+    return all(rank.exit_code == 0 and (not workload.sums or rank.sums == workload.sums) for rank in phase.ranks)
 
 
 def _due(start: Start, lines: list[Line], seconds: float) -> bool:
@@ -397,6 +404,3 @@ def _due(start: Start, lines: list[Line], seconds: float) -> bool:
         if start.step is not None and (found := _STEP.search(line.text)) and int(found[1]) >= start.step:
             return True
     return False
-
-
-ObserverFactory = Callable[[], Observer]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from firstfault.drills.scenario import Workload
     from firstfault.drills.topology import Topology
 
-__all__ = ["Backend", "Launcher", "Process", "choose_backend", "processes", "require_torch"]
+__all__ = ["Backend", "Launcher", "Process", "choose_backend", "processes", "program_command", "require_torch"]
 
 Backend = Literal["gloo", "nccl"]
 Launcher = Literal["direct", "torchrun"]
@@ -88,7 +88,7 @@ def _torch_sees_gpu() -> bool:
     return subprocess.run([sys.executable, "-c", question], check=False, capture_output=True).returncode == 0
 
 
-def _program(workload: Workload, base: Path) -> list[str]:
+def program_command(workload: Workload, base: Path) -> list[str]:
     """Return the command line of the program: Python for .py files, else the file itself."""
     bundled = _PROGRAMS / f"{workload.program}.py"
     path = bundled if bundled.is_file() and "/" not in workload.program else (base / workload.program).resolve()
@@ -125,7 +125,7 @@ def processes(
     Raises:
         InputError: The program does not exist, or a rank's node does not.
     """
-    command = _program(workload, base)
+    command = program_command(workload, base)
     inherited = {name: value for name, value in environ.items() if not _FOREIGN.match(name)}
     name, port = workload.master
     common = {

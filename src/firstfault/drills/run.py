@@ -10,32 +10,32 @@ import msgspec
 from firstfault.act.support import require_linux
 from firstfault.drills.engine import Drill, Observer, Settings
 from firstfault.drills.jobs import Launcher, choose_backend, require_torch
-from firstfault.drills.journal import Journal, state_dir
+from firstfault.drills.journal import Journal, runs, state_dir
 from firstfault.drills.local import Local
 from firstfault.drills.scenario import Scenario, find_scenario
-from firstfault.errors import UsageError
+from firstfault.errors import InputError, UsageError
 from firstfault.model.drill import Change, DrillReport
 
-__all__ = ["Options", "plan_drill", "run_drill"]
+__all__ = ["Options", "plan_drill", "read_report", "run_drill"]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What a caller may choose.
 
     Attributes:
-        world: Where the drill takes place.
         backend: Backend of the process group; auto: nccl where PyTorch sees a GPU, else gloo.
         launcher: How ranks are started.
-        timeout: Process-group timeout in the injected phase, in seconds.
+        timeout: Process-group timeout in the injected phase, in seconds; None: the scenario's.
         program: A program of the user's own instead of the scenario's, with its arguments.
+        variant: One of the scenario's variants ("reject", "toggle-aux", ...); "": the drill itself.
         state: Folder for journals; None: `state_dir()`.
     """
 
-    world: Literal["local"] = "local"
     backend: Literal["auto", "gloo", "nccl"] = "auto"
     launcher: Launcher = "direct"
     timeout: float | None = None
     program: list[str] = []
+    variant: str = ""
     state: Path | None = None
 
 
@@ -52,6 +52,11 @@ class _Silent:
 def _prepared(name: str, options: Options) -> tuple[Scenario, Path]:
     """Return the scenario as this run wants it, and the folder that relative program paths start from."""
     scenario = find_scenario(name)
+    if options.variant:
+        if options.variant not in scenario.variants:
+            known = ", ".join(scenario.variants) or "none"
+            raise UsageError(f"drill {scenario.name} has no variant {options.variant!r}", f"it has: {known}")
+        scenario = find_scenario(scenario.variants[options.variant])
     base = Path(name).resolve().parent if name.endswith((".yaml", ".yml")) else Path.cwd()
     if options.program:
         program, *args = options.program
@@ -60,28 +65,35 @@ def _prepared(name: str, options: Options) -> tuple[Scenario, Path]:
     return scenario, base
 
 
-def plan_drill(name: str) -> tuple[Scenario, Change]:
+def plan_drill(name: str, *, variant: str = "") -> tuple[Scenario, Change]:
     """Return a drill and exactly what its injections would change, without touching anything.
 
     Raises:
         UsageError: No drill has that name.
         InputError: The scenario file is not valid.
     """
-    scenario = find_scenario(name)
+    scenario, _ = _prepared(name, Options(variant=variant))
     world = Local(scenario.find_topology(), state=state_dir(), table="firstfault")
-    parts = [injection.describe(world) for injection in scenario.injections]
+    parts = [(injection.start, injection.describe(world)) for injection in scenario.injections]
     return scenario, Change(
-        summary="; ".join(part.summary for part in parts if part.summary),
-        rules=[rule for part in parts for rule in part.rules],
-        steps=[f"{step}, {i.start}" for i, part in zip(scenario.injections, parts, strict=True) for step in part.steps],
+        summary="; ".join(part.summary for _, part in parts if part.summary),
+        rules=[rule for _, part in parts for rule in part.rules],
+        steps=[f"{step}, {start}" for start, part in parts for step in part.steps],
     )
 
 
-def run_drill(name: str, options: Options | None = None, observer: Observer | None = None) -> DrillReport:
+def run_drill(
+    name: str,
+    *,
+    world: Literal["local"] = "local",
+    options: Options | None = None,
+    observer: Observer | None = None,
+) -> DrillReport:
     """Run a drill: baseline, fault, diagnosis, restoration, proof.
 
     Args:
         name: Name of a bundled drill, or path of a scenario file.
+        world: Where the drill takes place.
         options: The caller's choices.
         observer: Who watches the progress.
 
@@ -90,10 +102,13 @@ def run_drill(name: str, options: Options | None = None, observer: Observer | No
         InputError: The scenario is not valid, or the journal cannot be written.
         UnsupportedError: This machine cannot make the world, or PyTorch is missing; nothing was changed.
         RestoreError: A fault could not be taken back.
+        KeyboardInterrupt: Ctrl-C or SIGTERM; everything was taken back before.
     """
     options = options or Options()
     if options.timeout is not None and options.timeout <= 0:
-        raise UsageError(f"--timeout {options.timeout:g}: not a positive number of seconds")
+        raise UsageError(f"timeout {options.timeout:g}: not a positive number of seconds")
+    if world != "local":
+        raise UsageError(f"no world is called {world!r}", "the worlds are: local")
     require_linux()
     scenario, base = _prepared(name, options)
     require_torch()
@@ -105,12 +120,46 @@ def run_drill(name: str, options: Options | None = None, observer: Observer | No
     journal = Journal.create(state)
     try:
         table = "firstfault_" + journal.folder.name.rpartition("-")[2]
-        world = Local(topology, state=state, table=table, refuse=scenario.refuse == "answer")
         drill = Drill(
-            scenario, world, topology=topology, settings=settings, journal=journal, observer=observer or _Silent()
+            scenario,
+            Local(topology, state=state, table=table, refuse=scenario.refuse == "answer"),
+            topology=topology,
+            settings=settings,
+            journal=journal,
+            observer=observer or _Silent(),
         )
         report = drill.run()
         (journal.folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2))
     finally:
         journal.close()
     return report
+
+
+def read_report(run: str | None = None, *, state: Path | None = None) -> DrillReport:
+    """Return the report of an earlier run.
+
+    Args:
+        run: The run's folder, a file in it, or its name; None: the last run that has a report.
+        state: The state folder; None: `state_dir()`.
+
+    Raises:
+        InputError: There is no such run, or it was interrupted and has no report.
+    """
+    root = state or state_dir()
+    if run is None:
+        folders = [folder for folder in runs(root) if (folder / "report.json").is_file()]
+        if not folders:
+            raise InputError(f"{root}: no run has a report", "run one: `firstfault drill run sg-block`")
+        folder = folders[-1]
+    else:
+        folder = Path(run) if Path(run).exists() else root / "runs" / run
+        folder = folder.parent if folder.is_file() else folder
+    try:
+        return msgspec.json.decode((folder / "report.json").read_bytes(), type=DrillReport)
+    except OSError as error:
+        raise InputError(
+            f"{folder}: {error.strerror}: no report there",
+            "an interrupted run has none; its journal says how far it came",
+        ) from error
+    except msgspec.DecodeError as error:
+        raise InputError(f"{folder / 'report.json'}: not a drill's report: {error}") from error

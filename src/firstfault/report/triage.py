@@ -24,7 +24,7 @@ LINE_WIDTH = 160
 def render_triage(report: TriageReport, format_: str) -> str:
     """Render a report; `format_` is "text" or "json". Nothing in the result can act on a terminal or in CI."""
     if format_ == "json":
-        return msgspec.json.format(msgspec.json.encode(_harmless(report)), indent=2).decode()
+        return msgspec.json.format(msgspec.json.encode(harmless(report)), indent=2).decode()
     lines: list[str] = []
     if report.verdict is not None:
         lines += _verdict(report.verdict)
@@ -51,7 +51,7 @@ def safe(text: str) -> str:
     return safe_text(redact(text)).replace("\n", " ")
 
 
-def _harmless(report: TriageReport) -> object:
+def harmless(report: object) -> object:
     """The report as plain data in which every string is safe to print."""
 
     def walk(value: object) -> object:

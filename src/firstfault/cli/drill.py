@@ -1,0 +1,248 @@
+"""`firstfault drill`: make a fault happen safely, watch it be diagnosed, and prove that everything was put back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from firstfault.cli.output import write_output
+from firstfault.errors import ExitCode, InputError, UsageError, worst_exit_code
+
+if TYPE_CHECKING:
+    from firstfault.model.drill import DrillReport
+
+__all__ = ["drill"]
+
+_FORMAT = click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
+_OUTPUT = click.option(
+    "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file, not the terminal."
+)
+_WORLD = click.option("--world", type=click.Choice(["local"]), default="local", show_default=True, help="Where.")
+_HELP = {"help_option_names": ["-h", "--help"]}
+
+
+def _width(output: Path | None) -> int:
+    """Return the columns to fill: the terminal's, or 100 where there is none."""
+    if output is not None or not sys.stdout.isatty():
+        return 100
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def _color(output: Path | None) -> bool:
+    """Whether the result may be coloured: a terminal that can, and nobody who asked for none (no-color.org)."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return output is None and sys.stdout.isatty() and not plain
+
+
+@click.group("drill", context_settings=_HELP)
+def drill() -> None:
+    """Make a fault happen safely, watch it be diagnosed, and prove that everything was put back."""
+
+
+@drill.command("list", context_settings=_HELP)
+@_FORMAT
+@_OUTPUT
+def list_command(format_: str, output: Path | None) -> int:
+    """List the drills with the cause that each rehearses."""
+    from firstfault.drills import bundled_scenarios  # noqa: PLC0415 - not needed for --help
+    from firstfault.report.drill import render_drill_list  # noqa: PLC0415
+
+    write_output(render_drill_list(bundled_scenarios(), format_, width=_width(output)), output)
+    return int(ExitCode.OK)
+
+
+@drill.command("plan", context_settings=_HELP)
+@click.argument("name")
+@click.option("--variant", default="", help="One of the drill's variants.")
+@_WORLD
+@_FORMAT
+@_OUTPUT
+def plan_command(name: str, variant: str, world: str, format_: str, output: Path | None) -> int:  # noqa: ARG001
+    """Say exactly what a drill would change, what is expected and how it is undone. Changes nothing."""
+    from firstfault.drills import plan_drill  # noqa: PLC0415
+    from firstfault.report.drill import render_drill_plan  # noqa: PLC0415
+
+    scenario, change = plan_drill(name, variant=variant)
+    write_output(render_drill_plan(scenario, change, format_, width=_width(output)), output)
+    return int(ExitCode.OK)
+
+
+@drill.command("show", context_settings=_HELP)
+@click.argument("name")
+@_FORMAT
+@_OUTPUT
+def show_command(name: str, format_: str, output: Path | None) -> int:
+    """Show a drill's whole scenario, as YAML or JSON."""
+    import msgspec  # noqa: PLC0415
+
+    from firstfault.drills import find_scenario  # noqa: PLC0415
+
+    scenario = find_scenario(name)
+    encoded = msgspec.yaml.encode(scenario) if format_ == "text" else msgspec.json.format(msgspec.json.encode(scenario))
+    write_output(encoded.decode(), output)
+    return int(ExitCode.OK)
+
+
+@drill.command("lint", context_settings=_HELP)
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of scenario files.")
+def lint_command(files: tuple[Path, ...], *, schema: bool) -> int:
+    """Check scenario files without running them."""
+    import msgspec  # noqa: PLC0415
+
+    from firstfault.drills import json_schema, lint_scenario  # noqa: PLC0415
+
+    if schema:
+        click.echo(msgspec.json.format(msgspec.json.encode(json_schema())).decode())
+        return int(ExitCode.OK)
+    if not files:
+        raise UsageError("nothing to check", "give scenario files, or --schema")
+    codes = []
+    for path in files:
+        try:
+            problems = lint_scenario(path)
+        except InputError as error:
+            click.echo(str(error), err=True)
+            codes.append(ExitCode.USAGE)
+            continue
+        for problem in problems:
+            click.echo(f"{path}: {problem}")
+        codes.append(ExitCode.FINDING if problems else ExitCode.OK)
+    return int(worst_exit_code(*codes))
+
+
+@drill.command("recover", context_settings=_HELP)
+@_FORMAT
+@_OUTPUT
+def recover_command(format_: str, output: Path | None) -> int:
+    """Finish what interrupted runs owe. Harmless when nothing is owed, and when repeated."""
+    from firstfault.drills import recover, state_dir  # noqa: PLC0415
+    from firstfault.report.drill import render_recovered  # noqa: PLC0415
+
+    found = recover(state_dir())
+    write_output(render_recovered(found, format_), output)
+    return int(ExitCode.RESTORE_FAILED if any(run.outcome == "owed" for run in found) else ExitCode.OK)
+
+
+@drill.command("report", context_settings=_HELP)
+@click.argument("run", required=False)
+@_FORMAT
+@_OUTPUT
+def report_command(run: str | None, format_: str, output: Path | None) -> int:
+    """Show the result of an earlier run again: RUN is its folder, its journal or its name; by default the last one."""
+    from firstfault.drills import read_report  # noqa: PLC0415
+    from firstfault.report.drill import render_drill  # noqa: PLC0415
+
+    write_output(render_drill(read_report(run), format_, width=_width(output), color=_color(output)), output)
+    return int(ExitCode.OK)
+
+
+@drill.command("run", context_settings=_HELP)
+@click.argument("name", required=False)
+@click.argument("program_args", nargs=-1, metavar="[-- PROGRAM-ARGS...]")
+@click.option("--all", "everything", is_flag=True, help="Run every drill of the world.")
+@_WORLD
+@click.option("--backend", type=click.Choice(["auto", "gloo", "nccl"]), default="auto", show_default=True)
+@click.option("--launcher", type=click.Choice(["direct", "torchrun"]), default="direct", show_default=True)
+@click.option("--timeout", type=float, metavar="SECONDS", help="Process-group timeout under the fault [5; nccl 30].")
+@click.option("--program", type=click.Path(path_type=Path), help="Drill your own training program.")
+@click.option(
+    "--toggle", type=click.Choice(["aux", "node", "both"]), help="sg-block: which Terraform variable to flip."
+)
+@click.option("--reject", is_flag=True, help="Answer what no rule allows, as host firewalls do, instead of silence.")
+@_FORMAT
+@_OUTPUT
+def run_command(
+    name: str | None,
+    program_args: tuple[str, ...],
+    *,
+    everything: bool,
+    world: Literal["local"],
+    backend: Literal["auto", "gloo", "nccl"],
+    launcher: Literal["direct", "torchrun"],
+    timeout: float | None,
+    program: Path | None,
+    toggle: str | None,
+    reject: bool,
+    format_: str,
+    output: Path | None,
+) -> int:
+    """Run a drill: baseline, fault, diagnosis from the logs alone, restoration, proof.
+
+    NAME is a drill of `firstfault drill list` or a scenario file. Exit code 0: as expected and restored. 1: not as
+    expected, restored all the same. 2: this machine or the call does not allow it, nothing was changed. 4: not restored.
+    """
+    from firstfault.drills import Options  # noqa: PLC0415
+
+    if program_args and program is None:
+        raise UsageError(f"unexpected argument {program_args[0]!r}", "arguments after -- are for --program")
+    options = Options(
+        backend=backend,
+        launcher=launcher,
+        timeout=timeout,
+        program=[str(program), *program_args] if program else [],
+        variant=_variant(toggle, reject=reject),
+    )
+    if everything == bool(name):
+        raise UsageError("name one drill, or give --all", "`firstfault drill list` shows them")
+    if everything:
+        return _run_all(world, options, format_, output)
+    return _run_one(str(name), world, options, format_, output)
+
+
+def _variant(toggle: str | None, *, reject: bool) -> str:
+    if toggle in {"aux", "node"} and reject:
+        raise UsageError("--reject needs both toggles: with one alone nothing is cut")
+    if reject:
+        return "reject"
+    return f"toggle-{toggle}" if toggle in {"aux", "node"} else ""
+
+
+def _guarded(name: str, world: Literal["local"], options: Any) -> DrillReport | int:
+    """Run a drill with its progress shown; an interrupt becomes the exit code that shells give it."""
+    from firstfault.cli.progress import Progress  # noqa: PLC0415
+    from firstfault.drills import run_drill  # noqa: PLC0415
+
+    with Progress(sys.stderr) as progress:
+        try:
+            return run_drill(name, world=world, options=options, observer=progress)
+        except KeyboardInterrupt as interrupt:
+            number = int(getattr(interrupt, "signal", signal.SIGINT))
+            progress.say(f"{name}: interrupted; the fault was taken back and nothing is left behind")
+            return 128 + number
+
+
+def _run_one(name: str, world: Literal["local"], options: Any, format_: str, output: Path | None) -> int:
+    from firstfault.report.drill import render_drill  # noqa: PLC0415
+
+    result = _guarded(name, world, options)
+    if isinstance(result, int):
+        return result
+    write_output(render_drill(result, format_, width=_width(output), color=_color(output)), output)
+    return int(_code(result))
+
+
+def _run_all(world: Literal["local"], options: Any, format_: str, output: Path | None) -> int:
+    from firstfault.drills import bundled_scenarios  # noqa: PLC0415
+    from firstfault.report.drill import render_scoreboard  # noqa: PLC0415
+
+    reports = []
+    for scenario in bundled_scenarios():
+        result = _guarded(scenario.name, world, options)
+        if isinstance(result, int):
+            return result
+        reports.append(result)
+    write_output(render_scoreboard(reports, format_, width=_width(output), color=_color(output)), output)
+    return int(worst_exit_code(*map(_code, reports)))
+
+
+def _code(report: DrillReport) -> ExitCode:
+    if not report.restored:
+        return ExitCode.RESTORE_FAILED
+    return ExitCode.OK if report.as_expected else ExitCode.FINDING

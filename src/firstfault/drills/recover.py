@@ -1,0 +1,140 @@
+"""Finishes what an interrupted run owes. Reads journals only, needs no scenario, and may be repeated.
+
+A local world ends with the process that made it, whatever ended that process, and every fault in it with it. So for a
+local run there is only to make sure of that, to end what should not be there, and to say so in the journal.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from firstfault.act.world import Footprint, started_at
+from firstfault.drills.journal import Journal, Undo, read_events, runs, unfinished
+from firstfault.drills.local import left_of
+from firstfault.errors import InputError
+
+__all__ = ["RECOVERIES", "Recovered", "recover"]
+
+
+class Recovered(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one interrupted run.
+
+    Attributes:
+        run: Name of the run's folder.
+        drill: Name of the drill.
+        outcome: running: its process is alive, nothing was touched · recovered · owed: something is left.
+        owed: Injections that were recorded and not yet taken back when the run was interrupted.
+        left_behind: What is still there.
+    """
+
+    run: str
+    drill: str
+    world: str
+    outcome: Literal["running", "recovered", "owed"]
+    owed: list[str] = []
+    left_behind: list[str] = []
+
+
+class _Owed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a journal says about an interrupted run."""
+
+    drill: str
+    world: str
+    identity: dict[str, Any] | None
+    undo: list[Undo]
+
+
+def _recover_local(owed: _Owed) -> list[str]:
+    """End what is left of a local world. The stub is only signalled when it is certainly the recorded one."""
+    if owed.identity is None:
+        return []  # killed while the world was made; it had nobody else to live for
+    footprint = msgspec.convert(owed.identity, Footprint)
+    try:
+        pidfd = os.pidfd_open(footprint.stub)
+    except (ProcessLookupError, OSError):
+        return left_of(footprint)
+    try:
+        # Through the descriptor, the process that was looked at is the one that is signalled.
+        if started_at(footprint.stub) == footprint.stub_started:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(pidfd)
+    return left_of(footprint)
+
+
+# World kind -> what takes back, or makes sure of, everything that such a run owes; returns what is left.
+RECOVERIES: dict[str, Callable[[_Owed], list[str]]] = {"local": _recover_local}
+
+
+def _read(folder: Path) -> _Owed:
+    drill = world = ""
+    identity: dict[str, Any] | None = None
+    undo: dict[int, Undo] = {}
+    for event in read_events(folder):
+        match event.get("event"):
+            case "run-started":
+                drill, world = str(event.get("drill", "")), str(event.get("world", ""))
+            case "world-opened":
+                identity = event.get("identity")
+            case "undo-recorded":
+                record = msgspec.convert(event["undo"], Undo)
+                undo[record.id] = record
+            case "undone":
+                undo.pop(int(event["undo"]), None)
+    return _Owed(drill=drill, world=world or "local", identity=identity, undo=list(undo.values()))
+
+
+def recover(state: Path) -> list[Recovered]:
+    """Finish every interrupted run.
+
+    Args:
+        state: The state folder.
+
+    Raises:
+        InputError: A journal is there but is not readable or not ours.
+    """
+    found = []
+    for folder in runs(state):
+        if not unfinished(folder):
+            continue
+        try:
+            owed = _read(folder)
+            journal = Journal.reopen(folder)
+        except (KeyError, ValueError, msgspec.ValidationError) as error:
+            raise InputError(f"{folder / 'journal.jsonl'}: not a journal of a drill: {error}") from error
+        except OSError as error:
+            raise InputError(f"{folder}: {error.strerror}") from error
+        if journal is None:
+            found.append(Recovered(run=folder.name, drill=owed.drill, world=owed.world, outcome="running"))
+            continue
+        try:
+            found.append(_finish(folder, owed, journal))
+        finally:
+            journal.close()
+    return found
+
+
+def _finish(folder: Path, owed: _Owed, journal: Journal) -> Recovered:
+    if owed.world not in RECOVERIES:
+        raise InputError(f"{folder}: a run in the world {owed.world!r}, which this version does not know")
+    left = RECOVERIES[owed.world](owed)
+    for undo in reversed(owed.undo) if not left else ():
+        journal.append("undone", undo=undo.id, by="recover")
+    if not left:
+        journal.append("run-ended", outcome="recovered", left_behind=[])
+    return Recovered(
+        run=folder.name,
+        drill=owed.drill,
+        world=owed.world,
+        outcome="owed" if left else "recovered",
+        owed=[undo.kind for undo in owed.undo],
+        left_behind=left,
+    )
