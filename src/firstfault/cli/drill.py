@@ -176,7 +176,8 @@ def run_command(
     """Run a drill: baseline, fault, diagnosis from the logs alone, restoration, proof.
 
     NAME is a drill of `firstfault drill list` or a scenario file. Exit code 0: as expected and restored. 1: not as
-    expected, restored all the same. 2: this machine or the call does not allow it, nothing was changed. 4: not restored.
+    expected, restored all the same. 2: this machine or the call does not allow it, nothing was changed. 4: not
+    restored.
     """
     from firstfault.drills import Options  # noqa: PLC0415
 

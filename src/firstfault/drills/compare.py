@@ -32,7 +32,7 @@ def facts(phase: Phase, change: Change, report: TriageReport | None, logs: Path)
         "ranks": {
             "outcome": _outcome(phase),
             "exit_codes": [rank.exit_code for rank in phase.ranks],
-            "sums": [rank.sums for rank in phase.ranks],
+            "sums": {str(rank.rank): " ".join(f"{value:g}" for value in rank.sums) for rank in phase.ranks},
         },
         "job": {"seconds": max((rank.seconds for rank in phase.ranks), default=None)},
         "status": report.status if report else None,
