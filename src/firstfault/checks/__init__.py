@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from firstfault.checks.config import AuditConfig, load_baseline, load_config, make_baseline
 from firstfault.checks.engine import SEVERITIES, audit, audit_inventory, audit_with_inventory, exit_code_of
+from firstfault.checks.iam import Decision, Policy, PolicySet, Request, Statement, decide, parse_policy
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.load import load_inventory
 from firstfault.checks.registry import Check, CheckInfo, find_check, load_checks
@@ -13,10 +14,16 @@ __all__ = [
     "AuditConfig",
     "Check",
     "CheckInfo",
+    "Decision",
     "Inventory",
+    "Policy",
+    "PolicySet",
+    "Request",
+    "Statement",
     "audit",
     "audit_inventory",
     "audit_with_inventory",
+    "decide",
     "exit_code_of",
     "find_check",
     "load_baseline",
@@ -24,4 +31,5 @@ __all__ = [
     "load_config",
     "load_inventory",
     "make_baseline",
+    "parse_policy",
 ]
