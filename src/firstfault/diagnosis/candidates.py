@@ -92,7 +92,7 @@ def _survival(item: Observation, writer: Writer | None, facts: Facts) -> float:
     height = facts.order.get(facts.rungs.get(item.signature, ""))
     for rung, line in writer.reached.items():
         later = line.source == item.source and line.line is not None and line.line > item.line
-        if later and height is not None and facts.order[rung] > height:
+        if later and height is not None and facts.order[rung] >= height:
             return RECOVERED
     last_good = max(
         (
