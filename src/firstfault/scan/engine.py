@@ -1,40 +1,63 @@
 """Finds candidate lines: which patterns may match where, over raw bytes, many patterns at once.
 
-Two engines with one face. Hyperscan (Vectorscan) sees all patterns in one pass at a gigabyte a second and lets go of
-the interpreter lock while it scans. Where it does not run, Python's `re` goes over the buffer once per pattern whose
-literal occurs in it. Both may report too much (they do not know where a line's prefix ends), never too little;
-`Pattern.confirm` decides on the line.
+Two engines with one face. Hyperscan (Vectorscan) sees all patterns in one pass and lets go of the interpreter lock
+while it scans. It goes twice: a sieve of plain literals over everything (some gigabytes a second), then the patterns
+themselves over the few lines that stay in it. Where Hyperscan does not run, Python's `re` goes over the buffer once
+per pattern one of whose literals occurs in it.
+
+Both may report too much (they do not know where a line's prefix ends); `Pattern.confirm` decides on the line. They
+never report too little, except for patterns of which one line per piece is wanted: there only the first line of each
+piece that holds one of the literals is looked at.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from typing import TYPE_CHECKING, Any, Protocol
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from firstfault.catalogue import content_key, load_bytes, store_bytes
+from firstfault.scan.literals import ignores_case, required_literals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from firstfault.scan.patterns import Pattern
 
-__all__ = ["Engine", "HyperscanEngine", "ReEngine", "load_engine"]
+__all__ = ["PIECE_BYTES", "Candidate", "Engine", "HyperscanEngine", "ReEngine", "load_engine"]
+
+# A chunk is sieved in pieces of this size, so that lines wanted once are seen a few times.
+PIECE_BYTES = 512 * 1024
+# With more hits of the sieve than one in so many bytes, the patterns themselves are faster over all of it.
+DENSE = 160
+
+
+class Candidate(NamedTuple):
+    """A pattern that may match on a line: where the line starts, where the match ends, which pattern it is."""
+
+    start: int
+    end: int
+    pattern: int
 
 
 class Engine(Protocol):
     """What scan needs of an engine."""
 
-    def find(self, chunk: bytes) -> list[tuple[int, int]]:
-        """Return (end offset, pattern index) of every candidate, in any order, possibly several for one line.
+    def find(self, chunk: bytes, piece: int = PIECE_BYTES) -> list[Candidate]:
+        """Return the candidates of a chunk, ordered, one per line and pattern.
 
-        Line ends in the chunk are newlines. Safe to call from several threads at once.
+        Safe to call from several threads at once.
+
+        Args:
+            chunk: Whole lines, ended by newlines.
+            piece: Of patterns of which one is enough, look for one in so many bytes.
         """
         ...
 
 
 class HyperscanEngine:
-    """All patterns in one Hyperscan database, compiled once and cached.
+    """All patterns in one Hyperscan database, their literals in another; both compiled once and cached.
 
     Args:
         patterns: The table; indexes in it are what `find` reports.
@@ -45,148 +68,176 @@ class HyperscanEngine:
 
         self._hyperscan = hyperscan
         self._local = threading.local()
-        table = "\0".join(f"{row.superset}\1{row.ignore_case}{row.first_only}" for row in patterns)
-        key = content_key(table.encode(), hyperscan.__version__.encode())  # type: ignore[attr-defined]
-        self._database = self._load(key) or self._compile(patterns, key)
+        self._patterns = self._database("patterns", [self._pattern_row(pattern) for pattern in patterns])
+        self._sieve = self._database("sieve", self._sieve_rows(patterns))
 
-    def find(self, chunk: bytes) -> list[tuple[int, int]]:
+    def find(self, chunk: bytes, piece: int = PIECE_BYTES) -> list[Candidate]:
         """Scan one chunk."""
+        if len(chunk) <= piece:
+            return self._find(chunk, 0)
+        found: list[Candidate] = []
+        start = 0
+        while start < len(chunk):
+            stop = chunk.find(b"\n", start + piece) + 1 or len(chunk)
+            found += self._find(chunk[start:stop], start)
+            start = stop
+        return found
+
+    def _find(self, part: bytes, base: int) -> list[Candidate]:
+        ends: list[int] = []
+        keep = ends.append
+        self._scan("sieve", self._sieve, part, lambda _index, _start, end, _flags, _context: keep(end))
+        if not ends:
+            return []
+        if len(ends) > len(part) // DENSE:
+            return _by_line(part, self._matches(part), [0], [base])
+        starts, lines = _cut_out(part, ends)
+        positions: list[int] = []
+        position = 0
+        for line in lines:
+            positions.append(position)
+            position += len(line) + 1
+        buffer = b"\n".join(lines)
+        shifts = [base + start - position for start, position in zip(starts, positions, strict=True)]
+        return _by_line(buffer, self._matches(buffer), positions, shifts)
+
+    def _matches(self, buffer: bytes) -> list[tuple[int, int]]:
         hits: list[tuple[int, int]] = []
-        append = hits.append
-
-        def on_match(index: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            append((end, index))
-
-        scratch = getattr(self._local, "scratch", None)
-        if scratch is None:
-            scratch = self._local.scratch = self._hyperscan.Scratch(self._database)
-        self._database.scan(chunk, match_event_handler=on_match, scratch=scratch)
+        keep = hits.append
+        self._scan("match", self._patterns, buffer, lambda index, _start, end, _flags, _context: keep((end, index)))
         return hits
 
-    def _load(self, key: str) -> Any | None:
-        blob = load_bytes("patterns", key)
-        if blob is None:
-            return None
-        try:
-            return self._hyperscan.loadb(blob, self._hyperscan.HS_MODE_BLOCK)
-        except self._hyperscan.HyperscanError:
-            return None  # built for another processor or library: compile it here
+    def _scan(self, name: str, database: Any, buffer: bytes, on_match: Any) -> None:
+        scratch = getattr(self._local, name, None)
+        if scratch is None:
+            scratch = self._hyperscan.Scratch(database)
+            setattr(self._local, name, scratch)
+        database.scan(buffer, match_event_handler=on_match, scratch=scratch)
 
-    def _compile(self, patterns: Sequence[Pattern], key: str) -> Any:
-        database = self._hyperscan.Database(mode=self._hyperscan.HS_MODE_BLOCK)
+    def _pattern_row(self, pattern: Pattern) -> tuple[str, int]:
+        flags: int = self._hyperscan.HS_FLAG_MULTILINE
+        return pattern.superset, flags | (self._hyperscan.HS_FLAG_CASELESS if pattern.ignore_case else 0)
+
+    def _sieve_rows(self, patterns: Iterable[Pattern]) -> list[tuple[str, int]]:
+        """The literals of all patterns, each once; a pattern without selective ones stands in the sieve itself."""
+        caseless, once = self._hyperscan.HS_FLAG_CASELESS, self._hyperscan.HS_FLAG_SINGLEMATCH
+        rows: dict[tuple[str, int], int] = {}
+        for pattern in patterns:
+            single = once if pattern.first_only else 0
+            literals = required_literals(pattern.superset)
+            if literals is None:
+                expression, flags = self._pattern_row(pattern)
+                rows[expression, flags & ~once] = flags | single
+                continue
+            case = caseless if pattern.ignore_case or ignores_case(pattern.regex) else 0
+            for literal in literals:
+                # One pattern that wants every line decides against "once" for all that share the literal.
+                key = (re.escape(literal), case)
+                rows[key] = rows.get(key, once) & (case | single) | case
+        return sorted((expression, flags) for (expression, _), flags in rows.items())
+
+    def _database(self, kind: str, rows: list[tuple[str, int]]) -> Any:
+        hyperscan = self._hyperscan
+        table = "\0".join(f"{flags}\1{expression}" for expression, flags in rows)
+        key = content_key(table.encode(), hyperscan.__version__.encode())
+        if blob := load_bytes(kind, key):
+            try:
+                return hyperscan.loadb(blob, hyperscan.HS_MODE_BLOCK)
+            except hyperscan.HyperscanError:
+                pass  # built for another processor or library: compile it here
+        database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         database.compile(
-            expressions=[row.superset.encode() for row in patterns],
-            ids=list(range(len(patterns))),
-            flags=[self._flags(row) for row in patterns],
+            expressions=[expression.encode() for expression, _ in rows],
+            ids=list(range(len(rows))),
+            flags=[flags for _, flags in rows],
         )
-        store_bytes("patterns", key, self._hyperscan.dumpb(database))
+        store_bytes(kind, key, hyperscan.dumpb(database))
         return database
 
-    def _flags(self, row: Pattern) -> int:
-        flags: int = self._hyperscan.HS_FLAG_MULTILINE
-        if row.ignore_case:
-            flags |= self._hyperscan.HS_FLAG_CASELESS
-        if row.first_only:
-            flags |= self._hyperscan.HS_FLAG_SINGLEMATCH
-        return flags
+
+def _cut_out(part: bytes, ends: list[int]) -> tuple[list[int], list[bytes]]:
+    """Return the lines on which the sieve's hits end, each once: where they start, and their bytes."""
+    starts: list[int] = []
+    lines: list[bytes] = []
+    stop = -1
+    for end in sorted(ends):
+        if end <= stop:
+            continue
+        start = part.rfind(b"\n", 0, end - 1) + 1
+        stop = part.find(b"\n", end - 1)
+        stop = len(part) if stop < 0 else stop
+        starts.append(start)
+        lines.append(part[start:stop])
+    return starts, lines
+
+
+def _by_line(buffer: bytes, hits: list[tuple[int, int]], positions: list[int], shifts: list[int]) -> list[Candidate]:
+    """Turn (end, pattern) pairs into candidates, one per line and pattern.
+
+    Args:
+        buffer: What was scanned.
+        hits: Where matches end in it.
+        positions: Offsets in the buffer from which on another shift holds.
+        shifts: What to add to an offset of the buffer for the offset in the chunk.
+    """
+    found: list[Candidate] = []
+    done: set[tuple[int, int]] = set()
+    for end, pattern in sorted(hits):
+        start = buffer.rfind(b"\n", 0, max(end - 1, 0)) + 1
+        if (start, pattern) not in done:
+            done.add((start, pattern))
+            shift = shifts[bisect_right(positions, start) - 1]
+            found.append(Candidate(start + shift, end + shift, pattern))
+    return found
 
 
 class ReEngine:
-    """Python's `re`, one pattern at a time, skipping those whose literal is nowhere in the chunk.
+    """Python's `re`, one pattern at a time, skipping those of whose literals none is in the chunk.
 
     Args:
         patterns: The table; indexes in it are what `find` reports.
     """
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
-        self._rows = [
-            (
-                index,
-                required_literal(row.superset).encode(),
-                re.compile(row.superset.encode(), re.MULTILINE | (re.IGNORECASE if row.ignore_case else 0)),
-                row.ignore_case,
-                row.first_only,
-            )
-            for index, row in enumerate(patterns)
-        ]
+        self._rows = []
+        for index, pattern in enumerate(patterns):
+            flags = re.MULTILINE | (re.IGNORECASE if pattern.ignore_case else 0)
+            ignore_case = pattern.ignore_case or ignores_case(pattern.regex)
+            literals = [
+                literal.lower().encode() if ignore_case else literal.encode()
+                for literal in required_literals(pattern.superset) or ()
+            ]
+            compiled = re.compile(pattern.superset.encode(), flags)
+            self._rows.append((index, literals, compiled, ignore_case, pattern.first_only))
 
-    def find(self, chunk: bytes) -> list[tuple[int, int]]:
+    def find(self, chunk: bytes, piece: int = PIECE_BYTES) -> list[Candidate]:
         """Scan one chunk."""
-        hits: list[tuple[int, int]] = []
+        found: list[Candidate] = []
         lowered = chunk.lower()
-        for index, literal, pattern, ignore_case, first_only in self._rows:
-            if literal and (literal.lower() not in lowered if ignore_case else literal not in chunk):
+        for index, literals, pattern, ignore_case, first_only in self._rows:
+            where = lowered if ignore_case else chunk
+            if literals and not any(literal in where for literal in literals):
                 continue
-            if first_only:
-                if found := pattern.search(chunk):
-                    hits.append((_end_on_line(found, chunk), index))
-                continue
-            hits += _ends_by_line(pattern, chunk, index)
-        return hits
+            found += _lines_with(pattern, chunk, index, piece if first_only else 0)
+        return sorted(found)
 
 
-def _ends_by_line(pattern: re.Pattern[bytes], chunk: bytes, index: int) -> list[tuple[int, int]]:
-    """Every line on which a pattern begins. Matches are sought anew on each line: one over a line end hides none."""
-    ends = []
-    position = 0
-    while found := pattern.search(chunk, position):
-        ends.append((_end_on_line(found, chunk), index))
-        position = chunk.find(b"\n", found.start()) + 1
-        if not position:
-            break
-    return ends
+def _lines_with(pattern: re.Pattern[bytes], chunk: bytes, index: int, skip: int) -> list[Candidate]:
+    """Every line on which a pattern begins to match, or one in `skip` bytes.
 
-
-def _end_on_line(found: re.Match[bytes], chunk: bytes) -> int:
-    """The end of a match, or of the line on which it begins if that comes first."""
-    line_end = chunk.find(b"\n", found.start())
-    return found.end() if line_end < 0 else min(found.end(), line_end)
-
-
-def required_literal(regex: str) -> str:
-    """Return the longest run of plain characters that every match must contain; "" when none is sure.
-
-    It looks only outside of groups and classes, so it is a lower bound, cheap and safe.
+    Matches are sought anew on each line, so that one that runs over a line's end hides none.
     """
-    best = run = ""
-    depth = 0
+    found = []
     position = 0
-    while position < len(regex):
-        char = regex[position]
-        plain = ""
-        step = 1
-        if char == "\\":
-            step = 2
-            following = regex[position + 1 : position + 2]
-            plain = following if following and not following.isalnum() else ""
-        elif char == "[":
-            step = _class_end(regex, position) - position
-        elif char == "|" and depth == 0:
-            return ""
-        elif char in "()":
-            depth += 1 if char == "(" else -1
-        elif char not in ".^$*+?{}":
-            plain = char
-        optional = regex[position + step : position + step + 1] in ("?", "*", "{")
-        if depth == 0 and plain and not optional:
-            run += plain
-        else:
-            best, run = max(best, run, key=len), ""
-        if char == "{":
-            step = max(regex.find("}", position) - position + 1, 1)
-        position += step
-    return max(best, run, key=len)
-
-
-def _class_end(regex: str, start: int) -> int:
-    position = start + 1
-    if regex[position : position + 1] == "^":
-        position += 1
-    if regex[position : position + 1] == "]":
-        position += 1
-    while position < len(regex) and regex[position] != "]":
-        position += 2 if regex[position] == "\\" else 1
-    return position + 1
+    while match := pattern.search(chunk, position):
+        start = chunk.rfind(b"\n", 0, match.start()) + 1
+        line_end = chunk.find(b"\n", match.start())
+        line_end = len(chunk) if line_end < 0 else line_end
+        found.append(Candidate(start, min(match.end(), line_end), index))
+        position = max(line_end + 1, start + skip)
+        if position > len(chunk):
+            break
+    return found
 
 
 def load_engine(patterns: Sequence[Pattern]) -> Engine:

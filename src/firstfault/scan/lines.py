@@ -6,6 +6,7 @@ Memory stays constant however long the input is: of equal observations the first
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from firstfault.scan.prefix import Prefix, parse_prefix
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from firstfault.scan.engine import Candidate
     from firstfault.scan.patterns import Pattern
 
 __all__ = ["LineCollector"]
@@ -65,51 +67,40 @@ class LineCollector:
         self.lines: int | None = 0
         self.bytes = 0
 
-    def add_chunk(self, original: bytes, chunk: bytes, hits: list[tuple[int, int]]) -> None:
+    def add_chunk(self, original: bytes, chunk: bytes, candidates: list[Candidate]) -> None:
         """Take in one chunk of whole lines and its candidates; chunks come in order.
 
         Args:
             original: The bytes as they were read, for counting lines.
             chunk: The same without colours, of the same length, in which the candidates were found.
-            hits: (end offset, pattern index).
+            candidates: What the engine found.
         """
         position = 0
         lines = self.lines or 0
         line = lines + 1
-        done: set[tuple[int, int]] = set()
-        budget: dict[int, int] = {}
-        for end, index in sorted(hits):
-            start = chunk.rfind(b"\n", 0, max(end - 1, 0)) + 1
-            if (start, index) in done:
-                continue
-            done.add((start, index))
+        sampled: Counter[int] = Counter()
+        for start, end, index in candidates:
             tally = self._tallies.get(index)
             if tally is not None and tally.idle > SATURATED:
-                budget[index] = budget.get(index, 0) + 1
-                if budget[index] > SAMPLE:
+                sampled[index] += 1
+                if sampled[index] > SAMPLE:
                     continue
             line += original.count(b"\n", position, start)
             position = start
-            raw = _line_at(chunk, start, end)
-            self._add(index, raw, line, self.bytes + start)
+            self._add(index, _line_at(chunk, start, end), line, self.bytes + start)
         self.lines = lines + original.count(b"\n") + (bool(original) and not original.endswith(b"\n"))
         self.bytes += len(chunk)
 
-    def add_text_lines(self, lines: Sequence[TextLine], starts: Sequence[int], hits: list[tuple[int, int]]) -> None:
+    def add_text_lines(self, lines: Sequence[TextLine], starts: Sequence[int], candidates: list[Candidate]) -> None:
         """Take in lines of a reader, joined by newlines into the buffer in which the candidates were found.
 
         Args:
             lines: The lines, in order.
             starts: Offset of each line in that buffer.
-            hits: (end offset in the buffer, pattern index).
+            candidates: What the engine found in that buffer.
         """
-        done: set[tuple[int, int]] = set()
-        for end, index in sorted(hits):
-            number = bisect_right(starts, max(end - 1, 0)) - 1
-            if (number, index) in done:
-                continue
-            done.add((number, index))
-            given = lines[number]
+        for start, _, index in candidates:
+            given = lines[bisect_right(starts, start) - 1]
             self._add(index, given.text[:LONGEST_LINE], given.line, given.offset, given)
 
     def _add(self, index: int, raw: str, line: int | None, offset: int | None, given: TextLine | None = None) -> None:

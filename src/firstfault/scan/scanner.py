@@ -14,7 +14,7 @@ import msgspec
 from firstfault.catalogue import load_catalogue
 from firstfault.errors import InputError
 from firstfault.model import Observation, SourceInfo, TextLine
-from firstfault.scan.engine import Engine, load_engine
+from firstfault.scan.engine import Candidate, Engine, load_engine
 from firstfault.scan.lines import LineCollector
 from firstfault.scan.patterns import Pattern, build_patterns
 from firstfault.scan.readers import JointAnalysis, classify_text, detect_reader
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["ScanProblem", "ScanResult", "Scanner", "shared_scanner"]
 
 CHUNK_BYTES = 4 * 1024 * 1024
+PIECES = 64
+FINEST_PIECE = 1024
+
+# the chunk as read, the same made readable (of the same length), the candidates in it
+_Found = tuple[bytes, bytes, list[Candidate]]
 _COLOURED_LINE = re.compile(rb"[^\n]*\x1b[^\n]*")
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 
@@ -158,25 +163,30 @@ class Scanner:
 
     def _scan_stream(self, stream: BinaryIO, collector: LineCollector) -> None:
         chunks = _chunks(stream)
-        first = next(chunks, b"")
-        second = next(chunks, None)
-        if second is None:
-            collector.add_chunk(*self._find(first))
+        chunk = next(chunks, b"")
+        following = next(chunks, None)
+        if following is None:
+            collector.add_chunk(*self._find_finely(chunk))
             return
         with ThreadPoolExecutor(self._workers) as pool:
-            waiting: deque[Future[tuple[bytes, bytes, list[tuple[int, int]]]]] = deque()
-            waiting.append(pool.submit(self._find, first))
-            waiting.append(pool.submit(self._find, second))
-            for chunk in chunks:
+            waiting: deque[Future[_Found]] = deque()
+            while following is not None:
                 waiting.append(pool.submit(self._find, chunk))
                 if len(waiting) > self._workers + 1:
                     collector.add_chunk(*waiting.popleft().result())
+                chunk, following = following, next(chunks, None)
+            waiting.append(pool.submit(self._find_finely, chunk))
             while waiting:
                 collector.add_chunk(*waiting.popleft().result())
 
-    def _find(self, chunk: bytes) -> tuple[bytes, bytes, list[tuple[int, int]]]:
+    def _find(self, chunk: bytes) -> _Found:
         readable = _readable(chunk)
         return chunk, readable, self._engine.find(readable)
+
+    def _find_finely(self, chunk: bytes) -> _Found:
+        """As `_find`, in small pieces: of lines wanted once per piece, the last ones of the source are seen too."""
+        readable = _readable(chunk)
+        return chunk, readable, self._engine.find(readable, max(FINEST_PIECE, len(readable) // PIECES))
 
 
 def _chunks(stream: BinaryIO) -> Iterator[bytes]:
