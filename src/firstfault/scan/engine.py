@@ -7,7 +7,7 @@ per pattern one of whose literals occurs in it.
 
 Both may report too much (they do not know where a line's prefix ends); `Pattern.confirm` decides on the line. They
 never report too little, except for patterns of which one line per piece is wanted: there only the first line of each
-piece that holds one of the literals is looked at.
+piece that holds one of their literals is looked at.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
     from firstfault.scan.patterns import Pattern
 
-__all__ = ["PIECE_BYTES", "Candidate", "Engine", "HyperscanEngine", "ReEngine", "load_engine"]
+__all__ = ["Candidate", "Engine", "HyperscanEngine", "ReEngine", "load_engine"]
 
-# A chunk is sieved in pieces of this size, so that lines wanted once are seen a few times.
-PIECE_BYTES = 512 * 1024
 # With more hits of the sieve than one in so many bytes, the patterns themselves are faster over all of it.
 DENSE = 160
 
@@ -44,14 +42,14 @@ class Candidate(NamedTuple):
 class Engine(Protocol):
     """What scan needs of an engine."""
 
-    def find(self, chunk: bytes, piece: int = PIECE_BYTES) -> list[Candidate]:
+    def find(self, chunk: bytes, piece: int = 0) -> list[Candidate]:
         """Return the candidates of a chunk, ordered, one per line and pattern.
 
         Safe to call from several threads at once.
 
         Args:
             chunk: Whole lines, ended by newlines.
-            piece: Of patterns of which one is enough, look for one in so many bytes.
+            piece: Of patterns of which one is enough, look for one in so many bytes; 0: one in the chunk.
         """
         ...
 
@@ -71,9 +69,9 @@ class HyperscanEngine:
         self._patterns = self._database("patterns", [self._pattern_row(pattern) for pattern in patterns])
         self._sieve = self._database("sieve", self._sieve_rows(patterns))
 
-    def find(self, chunk: bytes, piece: int = PIECE_BYTES) -> list[Candidate]:
+    def find(self, chunk: bytes, piece: int = 0) -> list[Candidate]:
         """Scan one chunk."""
-        if len(chunk) <= piece:
+        if not piece or len(chunk) <= piece:
             return self._find(chunk, 0)
         found: list[Candidate] = []
         start = 0
@@ -124,7 +122,7 @@ class HyperscanEngine:
         rows: dict[tuple[str, int], int] = {}
         for pattern in patterns:
             single = once if pattern.first_only else 0
-            literals = required_literals(pattern.superset)
+            literals = required_literals(pattern.superset, once=pattern.first_only)
             if literals is None:
                 expression, flags = self._pattern_row(pattern)
                 rows[expression, flags & ~once] = flags | single
@@ -205,12 +203,12 @@ class ReEngine:
             ignore_case = pattern.ignore_case or ignores_case(pattern.regex)
             literals = [
                 literal.lower().encode() if ignore_case else literal.encode()
-                for literal in required_literals(pattern.superset) or ()
+                for literal in required_literals(pattern.superset, once=pattern.first_only) or ()
             ]
             compiled = re.compile(pattern.superset.encode(), flags)
             self._rows.append((index, literals, compiled, ignore_case, pattern.first_only))
 
-    def find(self, chunk: bytes, piece: int = PIECE_BYTES) -> list[Candidate]:
+    def find(self, chunk: bytes, piece: int = 0) -> list[Candidate]:
         """Scan one chunk."""
         found: list[Candidate] = []
         lowered = chunk.lower()
@@ -218,7 +216,7 @@ class ReEngine:
             where = lowered if ignore_case else chunk
             if literals and not any(literal in where for literal in literals):
                 continue
-            found += _lines_with(pattern, chunk, index, piece if first_only else 0)
+            found += _lines_with(pattern, chunk, index, (piece or len(chunk)) if first_only else 0)
         return sorted(found)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -17,11 +17,12 @@ from firstfault.scan.prefix import Prefix, parse_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from firstfault.scan.engine import Candidate
     from firstfault.scan.patterns import Pattern
 
-__all__ = ["LineCollector"]
+__all__ = ["Examined", "LineCollector", "examine"]
 
 LONGEST_LINE = 16_384
 LONGEST_TEXT = 2_000
@@ -32,6 +33,18 @@ WRITERS = 50_000
 # After this many confirmed lines that brought nothing new, a signature of a source is sampled.
 SATURATED = 20_000
 SAMPLE = 64
+
+
+class Examined(NamedTuple):
+    """What one chunk holds: candidate lines as (pattern, text, line number and offset within the chunk), and its size.
+
+    `is_cut` tells that its last line has no line end.
+    """
+
+    lines: list[tuple[int, str, int, int]]
+    newlines: int
+    is_cut: bool
+    size: int
 
 
 @dataclass(slots=True)
@@ -66,30 +79,20 @@ class LineCollector:
         self._tallies: dict[int, _Tally] = {}
         self.lines: int | None = 0
         self.bytes = 0
+        self.saturated: set[int] = set()
 
-    def add_chunk(self, original: bytes, chunk: bytes, candidates: list[Candidate]) -> None:
-        """Take in one chunk of whole lines and its candidates; chunks come in order.
-
-        Args:
-            original: The bytes as they were read, for counting lines.
-            chunk: The same without colours, of the same length, in which the candidates were found.
-            candidates: What the engine found.
-        """
-        position = 0
+    def add(self, examined: Examined) -> None:
+        """Take in one chunk; chunks come in order."""
         lines = self.lines or 0
-        line = lines + 1
         sampled: Counter[int] = Counter()
-        for start, end, index in candidates:
-            tally = self._tallies.get(index)
-            if tally is not None and tally.idle > SATURATED:
+        for index, raw, line, offset in examined.lines:
+            if index in self.saturated:
                 sampled[index] += 1
                 if sampled[index] > SAMPLE:
                     continue
-            line += original.count(b"\n", position, start)
-            position = start
-            self._add(index, _line_at(chunk, start, end), line, self.bytes + start)
-        self.lines = lines + original.count(b"\n") + (bool(original) and not original.endswith(b"\n"))
-        self.bytes += len(chunk)
+            self._add(index, raw, lines + line, self.bytes + offset)
+        self.lines = lines + examined.newlines + examined.is_cut
+        self.bytes += examined.size
 
     def add_text_lines(self, lines: Sequence[TextLine], starts: Sequence[int], candidates: list[Candidate]) -> None:
         """Take in lines of a reader, joined by newlines into the buffer in which the candidates were found.
@@ -146,6 +149,8 @@ class LineCollector:
             known.last = observation
             known.count += 1
             tally.idle += 1
+            if tally.idle > SATURATED:
+                self.saturated.add(index)
             return
         tally.seen[key] = _Seen(observation)
         tally.variants[writer] = tally.variants.get(writer, 0) + 1
@@ -166,6 +171,31 @@ class LineCollector:
                     found.append(_repeated(seen.first, seen.count - 1))
                     found.append(seen.last)
         return sorted(found, key=lambda item: (item.line or 0, item.offset or 0, item.signature))
+
+
+def examine(original: bytes, chunk: bytes, candidates: list[Candidate], saturated: AbstractSet[int]) -> Examined:
+    """Pick the candidate lines out of a chunk. Runs in a worker thread; knows nothing of other chunks.
+
+    Args:
+        original: The bytes as they were read, for counting lines.
+        chunk: The same made readable, of the same length, in which the candidates were found.
+        candidates: What the engine found.
+        saturated: Patterns of which a sample is enough.
+    """
+    lines: list[tuple[int, str, int, int]] = []
+    sampled: Counter[int] = Counter()
+    position = 0
+    line = 1
+    for start, end, index in candidates:
+        if index in saturated:
+            sampled[index] += 1
+            if sampled[index] > SAMPLE:
+                continue
+        line += original.count(b"\n", position, start)
+        position = start
+        lines.append((index, _line_at(chunk, start, end), line, start))
+    newlines = line - 1 + original.count(b"\n", position)
+    return Examined(lines, newlines, bool(original) and not original.endswith(b"\n"), len(original))
 
 
 def _line_at(chunk: bytes, start: int, end: int) -> str:

@@ -30,12 +30,19 @@ def ignores_case(regex: str) -> bool:
     return "(?i" in regex
 
 
-def required_literals(regex: str) -> frozenset[str] | None:
-    """Return literals of which each match has at least one, or None when the pattern has no selective ones."""
+def required_literals(regex: str, *, once: bool = False) -> frozenset[str] | None:
+    """Return literals of which each match has at least one, or None when the pattern has no selective ones.
+
+    Args:
+        regex: The pattern.
+        once: Only one line of many is wanted, so that frequent literals do as well.
+    """
     best = _Parser(regex).alternation().best()
     if best is None or len(best) > MOST_LITERALS:
         return None
-    return None if any(len(literal) < SHORTEST or literal in HOPELESS for literal in best) else best
+    if any(len(literal) < SHORTEST or (literal in HOPELESS and not once) for literal in best):
+        return None
+    return best
 
 
 def _worth(literals: frozenset[str]) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
@@ -14,8 +13,9 @@ import msgspec
 from firstfault.catalogue import load_catalogue
 from firstfault.errors import InputError
 from firstfault.model import Observation, SourceInfo, TextLine
-from firstfault.scan.engine import Candidate, Engine, load_engine
-from firstfault.scan.lines import LineCollector
+from firstfault.scan.chunks import Chunk, file_chunks, make_readable, stream_chunks
+from firstfault.scan.engine import Engine, load_engine
+from firstfault.scan.lines import Examined, LineCollector, examine
 from firstfault.scan.patterns import Pattern, build_patterns
 from firstfault.scan.readers import JointAnalysis, classify_text, detect_reader
 from firstfault.scan.sources import Source, SourceProblem
@@ -23,17 +23,13 @@ from firstfault.scan.writers import attribute_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from collections.abc import Set as AbstractSet
 
 __all__ = ["ScanProblem", "ScanResult", "Scanner", "shared_scanner"]
 
-CHUNK_BYTES = 4 * 1024 * 1024
+BATCH_BYTES = 1024 * 1024
 PIECES = 64
 FINEST_PIECE = 1024
-
-# the chunk as read, the same made readable (of the same length), the candidates in it
-_Found = tuple[bytes, bytes, list[Candidate]]
-_COLOURED_LINE = re.compile(rb"[^\n]*\x1b[^\n]*")
-_ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 
 
 class ScanProblem(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,9 +116,13 @@ class Scanner:
         head = source.head()
         reader = detect_reader(head)
         collector.kind = reader.kind if reader else classify_text(head)
+        if reader is None and source.path is not None:
+            with source.path.open("rb") as file:
+                self._scan_chunks(file_chunks(file), collector)
+            return
         with source.open() as stream:
             if reader is None:
-                self._scan_stream(stream, collector)
+                self._scan_chunks(stream_chunks(stream), collector)
             else:
                 counted = _CountedStream(stream)
                 self._scan_lines(reader.read(counted, source.name, joint), collector)  # type: ignore[arg-type]
@@ -135,7 +135,7 @@ class Scanner:
         for line in lines:
             batch.append(line)
             size += len(line.text)
-            if size > CHUNK_BYTES:
+            if size > BATCH_BYTES:
                 self._scan_batch(batch, collector)
                 batch, size = [], 0
         if batch:
@@ -147,7 +147,7 @@ class Scanner:
         position = 0
         for line in batch:
             # One line of a reader stays one line of the buffer: a message may hold line ends of its own.
-            part = _readable(line.text.encode("utf-8", "replace")).replace(b"\n", b" ")
+            part = make_readable(line.text.encode("utf-8", "replace")).replace(b"\n", b" ")
             starts.append(position)
             parts.append(part)
             position += len(part) + 1
@@ -161,54 +161,29 @@ class Scanner:
             self._scan_batch([line], collector)
         return [item for collector in collectors.values() for item in collector.observations()]
 
-    def _scan_stream(self, stream: BinaryIO, collector: LineCollector) -> None:
-        chunks = _chunks(stream)
-        chunk = next(chunks, b"")
-        following = next(chunks, None)
-        if following is None:
-            collector.add_chunk(*self._find_finely(chunk))
+    def _scan_chunks(self, chunks: Iterator[Chunk], collector: LineCollector) -> None:
+        """Examine chunks in parallel, take the results in order; only a few chunks are in memory at a time."""
+        first = next(chunks, None)
+        if first is None:
+            return
+        if first.is_last:
+            collector.add(self._examine(first, frozenset()))
             return
         with ThreadPoolExecutor(self._workers) as pool:
-            waiting: deque[Future[_Found]] = deque()
-            while following is not None:
-                waiting.append(pool.submit(self._find, chunk))
-                if len(waiting) > self._workers + 1:
-                    collector.add_chunk(*waiting.popleft().result())
-                chunk, following = following, next(chunks, None)
-            waiting.append(pool.submit(self._find_finely, chunk))
+            waiting: deque[Future[Examined]] = deque([pool.submit(self._examine, first, collector.saturated)])
+            for chunk in chunks:
+                waiting.append(pool.submit(self._examine, chunk, collector.saturated))
+                if len(waiting) > 2 * self._workers:
+                    collector.add(waiting.popleft().result())
             while waiting:
-                collector.add_chunk(*waiting.popleft().result())
+                collector.add(waiting.popleft().result())
 
-    def _find(self, chunk: bytes) -> _Found:
-        readable = _readable(chunk)
-        return chunk, readable, self._engine.find(readable)
-
-    def _find_finely(self, chunk: bytes) -> _Found:
-        """As `_find`, in small pieces: of lines wanted once per piece, the last ones of the source are seen too."""
-        readable = _readable(chunk)
-        return chunk, readable, self._engine.find(readable, max(FINEST_PIECE, len(readable) // PIECES))
-
-
-def _chunks(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield chunks of whole lines; a line longer than a chunk is cut."""
-    carry = b""
-    while data := stream.read(CHUNK_BYTES):
-        data = carry + data if carry else data
-        cut = data.rfind(b"\n") + 1
-        if not cut and len(data) >= CHUNK_BYTES:
-            cut = len(data)
-        if cut:
-            yield data[:cut]
-        carry = data[cut:]
-    if carry:
-        yield carry
-
-
-def _readable(chunk: bytes) -> bytes:
-    """Take colours out and let progress bars (lone CR) and CRLF end lines, without moving the start of any line."""
-    if b"\x1b" in chunk:
-        chunk = _COLOURED_LINE.sub(lambda found: _ESCAPE.sub(b"", found[0]).ljust(len(found[0])), chunk)
-    return chunk.replace(b"\r", b"\n") if b"\r" in chunk else chunk
+    def _examine(self, chunk: Chunk, saturated: AbstractSet[int]) -> Examined:
+        data = chunk.read()
+        readable = make_readable(data)
+        # The last chunk in small pieces: of lines wanted once per piece, the last ones of the source are seen too.
+        piece = max(FINEST_PIECE, len(data) // PIECES) if chunk.is_last else 0
+        return examine(data, readable, self._engine.find(readable, piece), saturated)
 
 
 @cache

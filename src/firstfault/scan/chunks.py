@@ -1,0 +1,98 @@
+"""Cuts a source into chunks of whole lines, each readable on its own, so that several can be scanned at once."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["CHUNK_BYTES", "Chunk", "file_chunks", "make_readable", "stream_chunks"]
+
+CHUNK_BYTES = 1024 * 1024
+# A line may run this far over the end of its chunk; longer ones are cut.
+OVERHANG = 64 * 1024
+LONGEST_OVERHANG = 4 * 1024 * 1024
+
+_COLOURED_LINE = re.compile(rb"[^\n]*\x1b[^\n]*")
+_ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
+
+
+class Chunk:
+    """A run of whole lines: bytes that are there, or a range of a file that a worker will read itself.
+
+    Attributes:
+        is_last: Nothing follows it.
+    """
+
+    def __init__(self, data: bytes = b"", *, descriptor: int = -1, start: int = 0, is_last: bool = False) -> None:
+        self._data = data
+        self._descriptor = descriptor
+        self._start = start
+        self.is_last = is_last
+
+    def read(self) -> bytes:
+        """Return the lines that begin in the chunk."""
+        if self._descriptor < 0:
+            return self._data
+        # One byte before, to see whether a line begins at the very start.
+        before = 1 if self._start else 0
+        offset = self._start - before
+        data = os.pread(self._descriptor, before + CHUNK_BYTES + OVERHANG, offset)
+        begin = data.find(b"\n", 0, before + CHUNK_BYTES) + 1 if before else 0
+        if before and not begin:
+            return b""  # the middle of a line that began earlier and ends later
+        if self.is_last:
+            return data[begin:] + self._rest(offset + len(data))
+        end = data.find(b"\n", before + CHUNK_BYTES - 1) + 1
+        if end:
+            return data[begin:end]
+        return data[begin:] + self._rest_of_line(offset + len(data))
+
+    def _rest(self, offset: int) -> bytes:
+        """What was appended to the file since it was measured, up to a limit."""
+        return os.pread(self._descriptor, OVERHANG, offset)
+
+    def _rest_of_line(self, offset: int) -> bytes:
+        rest = b""
+        while len(rest) < LONGEST_OVERHANG and (more := os.pread(self._descriptor, CHUNK_BYTES, offset + len(rest))):
+            end = more.find(b"\n") + 1
+            rest += more[: end or len(more)]
+            if end:
+                break
+        return rest
+
+
+def file_chunks(file: BinaryIO) -> Iterator[Chunk]:
+    """Yield the chunks of a plain file; workers read them."""
+    size = os.fstat(file.fileno()).st_size
+    for start in range(0, max(size, 1), CHUNK_BYTES):
+        yield Chunk(descriptor=file.fileno(), start=start, is_last=start + CHUNK_BYTES >= size)
+
+
+def stream_chunks(stream: BinaryIO) -> Iterator[Chunk]:
+    """Yield the chunks of a stream, which is read here; a line longer than a few megabytes is cut."""
+    carry = b""
+    ready = b""
+    while data := stream.read(CHUNK_BYTES):
+        data = carry + data if carry else data
+        cut = data.rfind(b"\n") + 1
+        if not cut and len(data) >= LONGEST_OVERHANG:
+            cut = len(data)
+        carry = data[cut:]
+        if cut:
+            if ready:
+                yield Chunk(ready)
+            ready = data[:cut]
+    if ready and carry:
+        yield Chunk(ready)
+    yield Chunk(carry or ready, is_last=True)
+
+
+def make_readable(chunk: bytes) -> bytes:
+    """Take colours out and let progress bars (lone CR) and CRLF end lines, without moving the start of any line."""
+    if b"\x1b" in chunk:
+        chunk = _COLOURED_LINE.sub(lambda found: _ESCAPE.sub(b"", found[0]).ljust(len(found[0])), chunk)
+    return chunk.replace(b"\r", b"\n") if b"\r" in chunk else chunk
