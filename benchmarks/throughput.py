@@ -22,20 +22,33 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
+
+from firstfault.catalogue import load_catalogue
+from firstfault.scan.engine import HyperscanEngine
+from firstfault.scan.patterns import build_patterns
+
 MIB = 1024 * 1024
 
 TEMPLATES = (
     "{host}:{pid}:{tid} [{dev}] NCCL INFO Channel {ch:02d}/0 : {a}[{dev}] -> {b}[{dev}] [send] via NET/Socket/0\n",
     "{host}:{pid}:{tid} [{dev}] NCCL INFO Channel {ch:02d}/0 : {a}[{dev}] -> {b}[{dev}] [receive] via NET/Socket/0\n",
     "{host}:{pid}:{tid} [{dev}] NCCL INFO Trees [{ch}] {a}/-1/-1->{b}->-1\n",
-    "{host}:{pid}:{tid} [{dev}] NCCL INFO AllReduce: opCount {n:x} sendbuff 0x7f{n:010x} recvbuff 0x7f{n:010x} count"
-    " {n} datatype 7 op 0 root 0 comm 0x55{n:08x} [nranks=64] stream 0x56{n:08x}\n",
-    "[rank{a}]: 2026-03-01 10:{m:02d}:{s:02d},{ms:03d} INFO trainer step {n} loss 2.{ms:03d} grad_norm 0.{ms:03d}"
-    " lr 3.0e-4 tokens/s {n} mfu 0.41\n",
-    "[rank{a}]: 2026-03-01 10:{m:02d}:{s:02d},{ms:03d} DEBUG dataloader prefetch queue {ch} batches, worker {b} idle"
-    " {ms} ms\n",
-    "2026-03-01T10:{m:02d}:{s:02d}.{ms:03d}Z INFO metrics gpu={dev} util=97 mem_used=71203MiB power=688W temp=61C"
-    " error_count=0 retries=0\n",
+    (
+        "{host}:{pid}:{tid} [{dev}] NCCL INFO AllReduce: opCount {n:x} sendbuff 0x7f{n:010x} recvbuff 0x7f{n:010x} count"
+        " {n} datatype 7 op 0 root 0 comm 0x55{n:08x} [nranks=64] stream 0x56{n:08x}\n"
+    ),
+    (
+        "[rank{a}]: 2026-03-01 10:{m:02d}:{s:02d},{ms:03d} INFO trainer step {n} loss 2.{ms:03d} grad_norm 0.{ms:03d}"
+        " lr 3.0e-4 tokens/s {n} mfu 0.41\n"
+    ),
+    (
+        "[rank{a}]: 2026-03-01 10:{m:02d}:{s:02d},{ms:03d} DEBUG dataloader prefetch queue {ch} batches, worker {b} idle"
+        " {ms} ms\n"
+    ),
+    (
+        "2026-03-01T10:{m:02d}:{s:02d}.{ms:03d}Z INFO metrics gpu={dev} util=97 mem_used=71203MiB power=688W temp=61C"
+        " error_count=0 retries=0\n"
+    ),
 )
 FAULT = (
     "[rank5]:[E301 10:59:01.486305774 ProcessGroupNCCL.cpp:629] [Rank 5] Watchdog caught collective operation timeout:"
@@ -102,10 +115,6 @@ def ripgrep(path: Path, patterns: Path) -> subprocess.CompletedProcess[bytes]:
 
 
 def bare_hyperscan(path: Path) -> None:
-    from firstfault.catalogue import load_catalogue
-    from firstfault.scan.engine import HyperscanEngine
-    from firstfault.scan.patterns import build_patterns
-
     engine = HyperscanEngine(build_patterns(load_catalogue()))
     with path.open("rb") as file:
         while chunk := file.read(4 * MIB):
@@ -156,9 +165,6 @@ def main() -> None:
 
 
 def measure(folder: Path, mib: int) -> None:
-    from firstfault.catalogue import load_catalogue
-    from firstfault.scan.patterns import build_patterns
-
     path = make_input(folder, mib)
     size = path.stat().st_size
     rows = build_patterns(load_catalogue())

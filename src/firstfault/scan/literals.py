@@ -129,17 +129,10 @@ class _Parser:
         if char == "[":
             return self._class()
         if char == "\\":
-            following = self._peek(2)[1:]
             self._at += 2
-            if following in "bB":
-                return _Node("", ())
-            if following.isalnum():
-                return _Node({"t": "\t", "n": "\n"}.get(following), ())
-            return _Node(following, ())
+            return _Node(_escaped(self._text[self._at - 1]), ())
         self._at += 1
-        if char in "^$":
-            return _Node("", ())
-        return _Node(None, ()) if char == "." else _Node(char, ())
+        return _Node({"^": "", "$": "", ".": None}.get(char, char), ())
 
     def _group(self) -> _Node:
         self._at += 1
@@ -186,3 +179,10 @@ class _Parser:
         if self._peek() == "?" and (least, most) != (1, 1):
             self._at += 1
         return least, most
+
+
+def _escaped(char: str) -> str | None:
+    """What an escape stands for: nothing for a word boundary, None for a class, else a character."""
+    if char in "bB":
+        return ""
+    return {"t": "\t", "n": "\n"}.get(char) if char.isalnum() else char
