@@ -20,8 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from firstfault.catalogue import load_catalogue
 from firstfault.scan.engine import HyperscanEngine
@@ -29,21 +28,23 @@ from firstfault.scan.patterns import build_patterns
 
 MIB = 1024 * 1024
 
+ROOT = Path(__file__).resolve().parents[1]
+
 TEMPLATES = (
     "{host}:{pid}:{tid} [{dev}] NCCL INFO Channel {ch:02d}/0 : {a}[{dev}] -> {b}[{dev}] [send] via NET/Socket/0\n",
     "{host}:{pid}:{tid} [{dev}] NCCL INFO Channel {ch:02d}/0 : {a}[{dev}] -> {b}[{dev}] [receive] via NET/Socket/0\n",
     "{host}:{pid}:{tid} [{dev}] NCCL INFO Trees [{ch}] {a}/-1/-1->{b}->-1\n",
     (
-        "{host}:{pid}:{tid} [{dev}] NCCL INFO AllReduce: opCount {n:x} sendbuff 0x7f{n:010x} recvbuff 0x7f{n:010x} count"
-        " {n} datatype 7 op 0 root 0 comm 0x55{n:08x} [nranks=64] stream 0x56{n:08x}\n"
+        "{host}:{pid}:{tid} [{dev}] NCCL INFO AllReduce: opCount {n:x} sendbuff 0x7f{n:010x} recvbuff 0x7f{n:010x}"
+        " count {n} datatype 7 op 0 root 0 comm 0x55{n:08x} [nranks=64] stream 0x56{n:08x}\n"
     ),
     (
         "[rank{a}]: 2026-03-01 10:{m:02d}:{s:02d},{ms:03d} INFO trainer step {n} loss 2.{ms:03d} grad_norm 0.{ms:03d}"
         " lr 3.0e-4 tokens/s {n} mfu 0.41\n"
     ),
     (
-        "[rank{a}]: 2026-03-01 10:{m:02d}:{s:02d},{ms:03d} DEBUG dataloader prefetch queue {ch} batches, worker {b} idle"
-        " {ms} ms\n"
+        "[rank{a}]: 2026-03-01 10:{m:02d}:{s:02d},{ms:03d} DEBUG dataloader prefetch queue {ch} batches, worker {b}"
+        " idle {ms} ms\n"
     ),
     (
         "2026-03-01T10:{m:02d}:{s:02d}.{ms:03d}Z INFO metrics gpu={dev} util=97 mem_used=71203MiB power=688W temp=61C"
