@@ -161,7 +161,7 @@ def _reported(code: int, row: XidCode, origin: XidOrigin) -> Signature:
         id="reported",
         pattern=(
             rf"(?:XidCriticalError: Xid={code} on |NvidiaXID{code}(?:Error|Warning)\b"
-            rf"|DCGM_FI_DEV_XID_ERRORS\{{[^}}]*\}} {code}(?:\.0)?\s*$)"
+            rf"|DCGM_FI_DEV_XID_ERRORS\{{[^}}]*\}} {code}(?:\.0)?\s*$|Detected XID {code} for GPU)"
         ),
         role=Role.ROOT,
         strength=round(_strength(row, origin) * 0.85, 2),
@@ -175,6 +175,11 @@ def _reported(code: int, row: XidCode, origin: XidOrigin) -> Signature:
                 text=f"condition node/gpu-1 AcceleratedHardwareReady=False reason=NvidiaXID{code}Error message=",
                 program="EKS node monitoring agent",
                 source="Amazon EKS user guide, node health issues (NvidiaXID[Code]Error)",
+            ),
+            Sample(
+                text=f"Detected XID {code} for GPU 3",
+                program="DCGM",
+                source="NVIDIA/DCGM dcgmlib/dcgm_errors.h, DCGM_FR_XID_ERROR_MSG",
             ),
             Sample(
                 text=f'DCGM_FI_DEV_XID_ERRORS{{gpu="3",UUID="GPU-8f6a1c3e",device="nvidia3"}} {code}',
