@@ -88,10 +88,15 @@ def _torch_sees_gpu() -> bool:
     return subprocess.run([sys.executable, "-c", question], check=False, capture_output=True).returncode == 0
 
 
+def bundled_programs() -> set[str]:
+    """Return the names of the programs that ship with the package."""
+    return {path.stem for path in _PROGRAMS.glob("*.py")} - {"__init__"}
+
+
 def program_command(workload: Workload, base: Path) -> list[str]:
     """Return the command line of the program: Python for .py files, else the file itself."""
-    bundled = _PROGRAMS / f"{workload.program}.py"
-    path = bundled if bundled.is_file() and "/" not in workload.program else (base / workload.program).resolve()
+    bundled = workload.program in bundled_programs()
+    path = _PROGRAMS / f"{workload.program}.py" if bundled else (base / workload.program).resolve()
     if not path.is_file():
         raise InputError(f"{path}: no such program", "give the path of a file, or the name of a bundled program")
     if path.suffix != ".py" and os.access(path, os.X_OK):

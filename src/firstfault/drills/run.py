@@ -9,7 +9,7 @@ import msgspec
 
 from firstfault.act.support import require_linux
 from firstfault.drills.engine import Drill, Observer, Settings
-from firstfault.drills.jobs import Launcher, choose_backend, require_torch
+from firstfault.drills.jobs import Launcher, bundled_programs, choose_backend, require_torch
 from firstfault.drills.journal import Journal, runs, state_dir
 from firstfault.drills.local import Local
 from firstfault.drills.scenario import Scenario, find_scenario
@@ -111,7 +111,8 @@ def run_drill(
         raise UsageError(f"no world is called {world!r}", "the worlds are: local")
     require_linux()
     scenario, base = _prepared(name, options)
-    require_torch()
+    if scenario.workload.program in bundled_programs() or options.launcher == "torchrun":
+        require_torch()
     topology = scenario.find_topology()
     state = options.state or state_dir()
     settings = Settings(

@@ -44,9 +44,14 @@ class _Page:
         """Return the text in a colour, where colours are wanted."""
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.color else text
 
+    def headline(self, text: str) -> None:
+        """Add what the page is about."""
+        self.lines += [self.paint(line, "title") for line in wrap(safe(text), self.width)]
+
     def title(self, text: str) -> None:
         """Begin a section."""
-        self.lines += ["", self.paint(text, "title")]
+        self.lines.append("")
+        self.headline(text)
 
     def say(self, text: str, bullet: str = "  ") -> None:
         """Add a paragraph."""
@@ -93,7 +98,7 @@ def render_drill(report: DrillReport, format_: str, *, width: int = WIDTH, color
     if format_ == "json":
         return msgspec.json.format(msgspec.json.encode(harmless(report)), indent=2).decode()
     page = _Page(width, color=color)
-    page.lines.append(page.paint(f"{report.drill}: {safe(report.title)}", "title"))
+    page.headline(f"{report.drill}: {report.title}")
     page.say(
         f"{report.world} world · backend {report.backend} · launcher {report.launcher} · {report.seconds:.1f} s", ""
     )
@@ -185,7 +190,10 @@ def _climbed(page: _Page, rungs: Sequence[str], group: LadderGroup) -> str:
         steps.append(f"{rung} {page.mark('no' if stopped else 'yes')}")
         if rung == last:
             break
-    return " → ".join(steps[-5:]) if group.stopped_at else f"all the way to {last}"
+    if not group.stopped_at:
+        return f"all the way to {last}"
+    shown = steps[-5:] if page.width >= _NARROW else steps[-2:]
+    return " → ".join(shown if len(shown) == len(steps) else ["…", *shown])
 
 
 def _verdict(page: _Page, verdict: Verdict, logs: str) -> None:
@@ -274,7 +282,7 @@ def render_drill_plan(scenario: Scenario, change: Change, format_: str, *, width
         }
         return msgspec.json.format(msgspec.json.encode(harmless(plan)), indent=2).decode()
     page = _Page(width)
-    page.lines.append(f"{scenario.name}: {safe(scenario.title)}")
+    page.headline(f"{scenario.name}: {scenario.title}")
     for paragraph in scenario.about.strip().split("\n\n"):
         page.say(" ".join(paragraph.split()))
     page.title("Targets")

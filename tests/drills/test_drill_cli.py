@@ -1,0 +1,244 @@
+"""`firstfault drill` as a person and a script meet it: exit codes, streams, terminals, hostile text."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import struct
+import subprocess
+import sys
+import termios
+from fcntl import ioctl
+
+import msgspec
+import pytest
+
+from firstfault.model import Evidence, Role, Verdict
+from firstfault.model.drill import Change, DrillReport, Phase, RankResult
+from firstfault.report.drill import render_drill
+
+
+def env(state, **more):
+    return {
+        **{name: value for name, value in os.environ.items() if name not in {"COLUMNS", "NO_COLOR"}},
+        "FIRSTFAULT_STATE": str(state),
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "TERM": "xterm",
+        **more,
+    }
+
+
+def firstfault(*arguments, state, **more):
+    """Run the program; return what `subprocess.run` returns."""
+    return subprocess.run(
+        [sys.executable, "-m", "firstfault", *arguments],
+        env=env(state, **more),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_list_and_plan_change_nothing(state):
+    """Both work without a world, and leave not even a state folder."""
+    listed = firstfault("drill", "list", "--format", "json", state=state)
+    names = [drill["name"] for drill in json.loads(listed.stdout)["drills"]]
+    assert "sg-block" in names
+    plan = firstfault("drill", "plan", "sg-block", state=state)
+    assert plan.returncode == 0
+    assert "0 to add, 0 to change, 8 to destroy" in plan.stdout
+    assert plan.stdout.count("cuts training") == 2
+    assert "network.c10d.unreachable" in plan.stdout
+    assert not state.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["drill", "run", "sg-blok"], "drill list"),
+        (["drill", "run"], "name one drill"),
+        (["drill", "run", "sg-block", "--all"], "name one drill"),
+        (["drill", "run", "sg-block", "--timeout", "0"], "timeout 0"),
+        (["drill", "run", "sg-block", "--toggle", "aux", "--reject"], "both toggles"),
+        (["drill", "run", "sg-toggle-aux", "--reject"], "no variant"),
+        (["drill", "run", "sg-block", "stray"], "stray"),
+        (["drill", "run", "sg-block", "--program", "/nonexistent/train.py"], "no such program"),
+        (["drill", "plan", "nothing.yaml"], "nothing.yaml"),
+        (["drill", "lint"], "nothing to check"),
+        (["drill", "lint", "nothing.yaml"], "nothing.yaml"),
+        (["drill", "report", "no-such-run"], "no report"),
+        (["drill", "report"], "no run has a report"),
+    ],
+)
+def test_wrong_calls_exit_2_and_say_what_to_do(state, arguments, words):
+    """No traceback, nothing on standard output, the reason on standard error."""
+    ended = firstfault(*arguments, state=state)
+    assert ended.returncode == 2
+    assert words in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_recover_with_nothing_owed(state):
+    """Nothing to do is success."""
+    ended = firstfault("drill", "recover", state=state)
+    assert ended.returncode == 0
+    assert "Nothing is owed" in ended.stdout
+
+
+def test_lint_prints_the_schema(state):
+    """Editors can check scenario files with it."""
+    schema = json.loads(firstfault("drill", "lint", "--schema", state=state).stdout)
+    assert "security-group-toggles" in json.dumps(schema)
+
+
+@pytest.mark.netns
+@pytest.mark.usefixtures("netns")
+def test_result_and_progress_are_apart(state, quick, tmp_path):
+    """Without a terminal: plain lines on standard error, the result alone on standard output or in the file."""
+    target = tmp_path / "result.json"
+    ended = firstfault("drill", "run", quick, "--format", "json", "--output", str(target), state=state)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == ""
+    report = json.loads(target.read_text())
+    assert report["restored"] is True
+    assert "waiting for 2 of 2 ranks" in ended.stderr
+    assert "\x1b" not in ended.stderr
+    again = firstfault("drill", "report", "--format", "json", state=state)
+    assert json.loads(again.stdout) == report
+
+
+def on_terminal(arguments, state, columns, **more):
+    """Run the program on a pseudo terminal of that width; return exit code and everything that it wrote."""
+    controller, terminal = pty.openpty()
+    ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with subprocess.Popen(
+        [sys.executable, "-m", "firstfault", *arguments], env=env(state, **more), stdout=terminal, stderr=terminal
+    ) as process:
+        os.close(terminal)
+        chunks = []
+        while True:
+            try:
+                chunk = os.read(controller, 65536)
+            except OSError:
+                break
+            if not chunk:
+                break
+            chunks.append(chunk)
+    os.close(controller)
+    return process.returncode, b"".join(chunks).decode()
+
+
+@pytest.mark.netns
+@pytest.mark.usefixtures("netns")
+def test_terminal_sees_it_live(state, quick):
+    """One moving line while it runs, the phases as they end, then the result in colour."""
+    code, text = on_terminal(["drill", "run", quick], state, 100)
+    assert code == 0
+    assert "\r\x1b[K" in text
+    assert "waiting for 2 of 2 ranks to end" in text
+    assert text.index("✔ baseline") < text.index("✘ injected") < text.index("✔ restored") < text.index("Phases")
+    assert "\x1b[32m✔\x1b[0m" in text
+
+
+@pytest.mark.netns
+@pytest.mark.usefixtures("netns")
+def test_no_color_and_narrow_terminals(state, quick):
+    """NO_COLOR takes the colours away; on 50 columns nothing is cut off or wider than the page."""
+    code, text = on_terminal(["drill", "run", quick], state, 50, NO_COLOR="1")
+    assert code == 0
+    assert "\x1b[3" not in text
+    assert "\x1b[1m" not in text
+    result = text[text.rindex("quick: ") :]
+    paths = [line for line in result.splitlines() if len(line) > 50 and " " in line.strip()]
+    assert paths == []
+
+
+def hostile_report():
+    """A report whose texts try to act on a terminal and on a CI runner."""
+    text = "::error::owned\x1b]0;title\x07\x1b[2J##vso[task.complete]"
+    evidence = Evidence(source="a\x1b[31m.log", line=1, text=text, role=Role.ROOT)
+    verdict = Verdict(
+        cause="network.c10d.unreachable", layer="network", title=text, confidence=0.8, summary=text, evidence=[evidence]
+    )
+    rank = RankResult(rank=0, host=text, exit_code=1, sums=[], seconds=1)
+    phase = Phase(name="baseline", started="", seconds=1, ranks=[rank], firewall={}, probes=[])
+    return DrillReport(
+        drill="x", title=text, world="local", backend="gloo", launcher="direct", started="", seconds=1,
+        change=Change(steps=[text]), phases=[phase], status="fault", verdict=verdict, ladder=None, transport=None,
+        expected_vs_measured=[], recovery=[], detection=[], as_expected=False, restored=True, left_behind=[],
+        journal="/j", logs="/l",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("format_", ["text", "json"])
+def test_text_is_data(format_):
+    """Escape sequences and workflow commands are shown, never acted upon."""
+    shown = render_drill(hostile_report(), format_)
+    assert "\x1b" not in shown
+    assert "\\u001b" not in shown
+    assert not any(line.lstrip().startswith("::error") for line in shown.splitlines())
+    assert "##vso[" not in shown
+    assert "owned" in shown
+
+
+def test_report_of_a_failed_baseline_says_so():
+    """A reader is told why nothing was injected."""
+    assert "nothing was injected" in render_drill(hostile_report(), "text").replace("\n  ", " ")
+
+
+def test_not_restored_is_loud():
+    """What is left is named in the result."""
+    report = msgspec.structs.replace(hostile_report(), restored=False, left_behind=["process 7 (stub of the world)"])
+    text = render_drill(report, "text")
+    assert "Not restored" in text
+    assert "process 7" in text
+
+
+FORBIDDEN = "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all -- "
+
+
+@pytest.mark.netns
+@pytest.mark.usefixtures("netns")
+@pytest.mark.skipif(
+    shutil.which("unshare") is None or shutil.which("setpriv") is None, reason="needs unshare and setpriv (util-linux)"
+)
+def test_machine_that_forbids_namespaces_is_told_apart(state, quick):
+    """Where user namespaces are used up: exit 2, the setting by name, no process, no journal that is owed."""
+    python = f"{sys.executable} -m firstfault drill run {quick}"
+    ended = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "sh", "-c", FORBIDDEN + python],
+        env=env(state),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert "sysctl -w user.max_user_namespaces" in ended.stderr
+    assert "Nothing was changed" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert firstfault("drill", "recover", state=state).stdout.startswith("Nothing is owed")
+
+
+NO_LINUX = """
+import sys
+sys.platform = "darwin"
+from firstfault.cli import main
+main()
+"""
+
+
+def test_other_systems_are_refused(state):
+    """On a system without namespaces the drill says so and names what works there."""
+    ended = subprocess.run(
+        [sys.executable, "-c", NO_LINUX, "drill", "run", "sg-block"],
+        env=env(state), capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert "darwin" in ended.stderr
+    assert "firstfault triage" in ended.stderr
+    assert not state.exists()

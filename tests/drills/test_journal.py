@@ -1,0 +1,132 @@
+"""Journals and recovery: interrupted runs are found and finished once, running ones are left alone."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from firstfault.act.world import started_at
+from firstfault.drills import recover
+from firstfault.drills.journal import Journal, Undo, read_events, state_dir, unfinished
+from firstfault.errors import InputError
+
+UNDO = Undo(id=1, kind="security-group-toggles", record={"groups": []})
+
+
+def interrupted(state, identity=None, world="local"):
+    """Write the journal of a run that was killed under the fault; return its folder."""
+    journal = Journal.create(state)
+    journal.append("run-started", drill="sg-block", world=world)
+    if identity:
+        journal.append("world-opened", identity=identity)
+    journal.record_undo(UNDO)
+    journal.close()
+    return journal.folder
+
+
+def test_interrupted_run_is_finished_once(state):
+    """The first call says what was owed, the second finds nothing."""
+    folder = interrupted(state)
+    (found,) = recover(state)
+    assert (found.outcome, found.owed, found.left_behind) == ("recovered", ["security-group-toggles"], [])
+    assert not unfinished(folder)
+    assert recover(state) == []
+
+
+def test_running_drill_is_left_alone(state):
+    """A run whose process holds its lock is only named."""
+    journal = Journal.create(state)
+    journal.append("run-started", drill="sg-block", world="local")
+    (found,) = recover(state)
+    assert found.outcome == "running"
+    journal.close()
+    (found,) = recover(state)
+    assert found.outcome == "recovered"
+
+
+def test_stub_that_lives_is_ended(state):
+    """A world that is still there although its tool is gone is ended; it is certain that it is the recorded one."""
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"]) as stub:
+        identity = {"stub": stub.pid, "stub_started": started_at(stub.pid), "namespaces": []}
+        interrupted(state, identity)
+        (found,) = recover(state)
+        assert stub.wait(10) == -signal.SIGKILL
+    # A child of this very process stays a zombie until it is waited for, so `recover` may have seen it.
+    assert found.outcome in {"recovered", "owed"}
+    assert all(run.outcome == "recovered" for run in recover(state))
+
+
+def test_foreign_process_with_the_same_number_is_not_touched(state):
+    """Process ids are used again: another start time means another process."""
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"]) as stranger:
+        identity = {"stub": stranger.pid, "stub_started": started_at(stranger.pid) - 1, "namespaces": []}
+        interrupted(state, identity)
+        (found,) = recover(state)
+        assert found.outcome == "recovered"
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_torn_last_line_is_survived(state):
+    """A kill in the middle of a write leaves half a line; the rest counts."""
+    folder = interrupted(state)
+    with (folder / "journal.jsonl").open("a") as stream:
+        stream.write('{"time": "2026-')
+    assert [event["event"] for event in read_events(folder)] == ["run-started", "undo-recorded"]
+    (found,) = recover(state)
+    assert found.outcome == "recovered"
+    assert not unfinished(folder)
+
+
+def test_unknown_world_is_not_guessed_at(state):
+    """A journal of a newer version is refused, not half undone."""
+    interrupted(state, world="moon")
+    with pytest.raises(InputError, match="moon"):
+        recover(state)
+
+
+def test_unwritable_state_folder_is_refused(tmp_path):
+    """Without a journal there is no drill."""
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(InputError, match="FIRSTFAULT_STATE"):
+        Journal.create(blocked)
+
+
+def test_events_are_json_lines_with_time(state):
+    """Each event is one line that any tool can read."""
+    journal = Journal.create(state)
+    journal.append("x", value=1, text="a\nb")
+    journal.close()
+    (line,) = journal.path.read_text().splitlines()
+    event = json.loads(line)
+    assert (event["event"], event["value"], event["text"]) == ("x", 1, "a\nb")
+    assert event["time"].endswith("Z")
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({"FIRSTFAULT_STATE": "/a/b"}, "/a/b"),
+        ({"XDG_STATE_HOME": "/x"}, "/x/firstfault"),
+        ({"HOME": "/h"}, "/h/.local/state/firstfault"),
+    ],
+)
+def test_state_folder_follows_the_environment(monkeypatch, env, expected):
+    """FIRSTFAULT_STATE first, then the XDG folder."""
+    for name in ("FIRSTFAULT_STATE", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert str(state_dir()) == expected
+
+
+def test_journal_is_private(state):
+    """Logs may hold what others need not read."""
+    journal = Journal.create(state)
+    assert journal.folder.stat().st_mode & 0o077 == 0
+    journal.close()

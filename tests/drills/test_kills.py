@@ -1,0 +1,53 @@
+"""Whatever ends a drill, and whenever: nothing of it stays on the machine. Longer: tools/kill-drills."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from support.kills import POINTS, kill_after, kill_at, processes_of, random_moments
+
+pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("netns")]
+
+
+@pytest.mark.parametrize(("point", "count"), POINTS, ids=str)
+def test_sigkill_at_a_named_point_leaves_nothing(quick, tmp_path, point, count):
+    """Killed at this point, the machine is as before, and `recover` finishes the journal once."""
+    found = kill_at(quick, point, count, tmp_path)
+    assert found.exit_code == -signal.SIGKILL
+    assert found.left == []
+
+
+def test_kill_between_undo_record_and_fault_is_owed_and_recovered(quick, tmp_path):
+    """The record is on disk although the fault may not be there: recovery counts it as owed and takes it back."""
+    found = kill_at(quick, "injecting", 1, tmp_path)
+    assert found.owed == ["security-group-toggles"]
+    assert found.left == []
+
+
+@pytest.mark.parametrize("seconds", random_moments(4, 3.0, seed=7))
+def test_sigkill_at_a_random_moment_leaves_nothing(quick, tmp_path, seconds):
+    """At whatever moment the tool dies."""
+    assert kill_after(quick, seconds, tmp_path).left == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize(("point", "count"), [("job-started", 2), ("undoing", 1)], ids=str)
+def test_polite_signals_take_the_fault_back(quick, tmp_path, point, count, number):
+    """Ctrl-C and SIGTERM end the drill in order: nothing is owed, nothing is left."""
+    found = kill_at(quick, point, count, tmp_path, number=number)
+    assert found.owed == []
+    assert found.left == []
+
+
+def test_harness_sees_what_is_left(tmp_path):
+    """The search that the tests above rest on finds a process that outlived its drill."""
+    env = {**os.environ, "FIRSTFAULT_STATE": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=env) as process:
+        assert any(f"process {process.pid}:" in line for line in processes_of(tmp_path))
+        process.kill()
+    assert processes_of(tmp_path) == []

@@ -1,0 +1,126 @@
+"""Scenario files: the bundled ones keep their promises, wrong ones are refused with the field that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import msgspec
+import pytest
+import yaml
+
+from firstfault.catalogue import load_catalogue
+from firstfault.drills import bundled_scenarios, find_scenario, json_schema, load_scenario
+from firstfault.drills.compare import facts
+from firstfault.drills.injectors import INJECTORS
+from firstfault.drills.lint import MEASURES, lint_scenario
+from firstfault.drills.scenario import _HERE
+from firstfault.errors import InputError, UsageError
+from firstfault.model.drill import Change, Phase
+
+FILES = sorted((_HERE / "scenarios").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_bundled_scenario_keeps_its_promises(path):
+    """It passes its own lint and the published schema, and the cause that it expects has a card."""
+    assert lint_scenario(path) == []
+    scenario = load_scenario(path)
+    jsonschema.validate(yaml.safe_load(path.read_text()), json_schema())
+    if scenario.cause != "none":
+        assert load_catalogue().resolve(scenario.cause)
+    assert scenario.title
+    assert scenario.about
+    for variant in scenario.variants.values():
+        assert find_scenario(variant)
+
+
+def test_every_injector_is_described_and_used():
+    """A kind that no scenario uses is not tested by any drill."""
+    used = {type(injection) for scenario in bundled_scenarios() for injection in scenario.injections}
+    assert used == set(INJECTORS)
+
+
+@pytest.fixture
+def write(tmp_path, quick):
+    """Write a scenario file that differs from a good one."""
+    good = yaml.safe_load(Path(quick).read_text())
+    (tmp_path / "pair.py").write_text("")
+
+    def change(**fields):
+        path = tmp_path / "quick.yaml"
+        path.write_text(yaml.safe_dump({**good, **fields}))
+        load_scenario.cache_clear()
+        return path
+
+    return change
+
+
+def test_good_file_has_nothing_to_say(write):
+    """The file that the following tests change is good."""
+    assert lint_scenario(write()) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"causes": "x"}, "causes"),
+        ({"injections": [{"kind": "meteor"}]}, "meteor"),
+        ({"injections": [{"kind": "security-group-toggles", "set": {"x": "maybe"}}]}, "bool"),
+        ({"topology": "nowhere"}, "nowhere"),
+        ({"topology": "../../etc/passwd"}, "no topology"),
+    ],
+)
+def test_wrong_shape_is_refused_with_the_field(write, fields, words):
+    """What does not have the shape of a scenario is an input error that names it."""
+    with pytest.raises(InputError, match=words):
+        lint_scenario(write(**fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"name": "other"}, "file's name"),
+        ({"cause": "network"}, "cause id"),
+        ({"workload": {"program": "pair.py", "ranks": ["node-z"]}}, "node-z"),
+        ({"workload": {"program": "gone.py", "ranks": ["node-a"]}}, "no such program"),
+        ({"expect": [{"item": "i", "measure": "weather", "equals": 1}]}, "weather"),
+        ({"expect": [{"item": "i", "measure": "probes.webhok-*", "equals": "open"}]}, "webhok"),
+        ({"expect": [{"item": "i", "measure": "job.seconds"}]}, "nothing to compare"),
+    ],
+)
+def test_names_that_nothing_answers_to_are_found(write, fields, words):
+    """What has the right shape and still cannot work is reported before it is run."""
+    (problem,) = lint_scenario(write(**fields))
+    assert words in problem
+
+
+def test_unknown_drill_is_a_usage_error():
+    """The message says how to find the names."""
+    with pytest.raises(UsageError, match="drill list"):
+        find_scenario("sg-blok")
+
+
+def test_file_that_is_not_yaml_is_refused(tmp_path):
+    """A binary or broken file is an input error, not a traceback."""
+    path = tmp_path / "broken.yaml"
+    path.write_bytes(b"\x00\x01: [")
+    with pytest.raises(InputError, match=r"broken\.yaml"):
+        load_scenario(path)
+
+
+def test_scenario_survives_a_round_trip():
+    """What `drill show` prints can be written to a file and read again."""
+    scenario = find_scenario("sg-block")
+    again = msgspec.convert(yaml.safe_load(msgspec.yaml.encode(scenario)), type(scenario))
+    assert again == scenario
+
+
+def test_measures_are_those_that_are_measured():
+    """The table that lint checks against is the tree that `facts` builds."""
+    phase = Phase(name="injected", started="", seconds=0, ranks=[], firewall={}, probes=[])
+    tree = facts(phase, Change(), None, _HERE)
+    assert set(tree) == set(MEASURES)
+    for name, keys in MEASURES.items():
+        if keys and keys != ("*",) and tree[name]:
+            assert set(keys) == set(tree[name]), name
