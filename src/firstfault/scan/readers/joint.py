@@ -6,18 +6,21 @@ Payloads are plain data, so that readers may run in other processes and their co
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from firstfault.model import TextLine
 
 __all__ = ["JointAnalysis"]
 
 Payloads = list[tuple[str, Any]]
-# kind of payload -> what makes findings of all payloads of that kind; filled by the readers' modules.
-ANALYSES: dict[str, Callable[[Payloads], list[tuple[str, TextLine]]]] = {}
+# Kind of payload -> module whose `analyse(payloads)` makes findings of all payloads of that kind. Imported when needed.
+ANALYSES = {
+    "flight-recorder": "firstfault.scan.readers.flight_recorder",
+    "kubernetes-services": "firstfault.scan.readers.kubernetes_network",
+    "security-groups": "firstfault.scan.readers.security_groups",
+}
 
 
 class JointAnalysis:
@@ -46,5 +49,5 @@ class JointAnalysis:
         findings: list[tuple[str, TextLine]] = []
         for kind in sorted(self._payloads):
             payloads = sorted(self._payloads[kind], key=lambda item: item[0])
-            findings.extend(ANALYSES[kind](payloads))
+            findings.extend(importlib.import_module(ANALYSES[kind]).analyse(payloads))
         return findings

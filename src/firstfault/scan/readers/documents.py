@@ -1,0 +1,209 @@
+"""Readers of JSON and YAML documents. What a value is decides its own fields, not the file around it.
+
+One file may hold several kinds of documents; each value goes to whoever understands it. Text between values, and
+values that nobody understands, are handed on as plain lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import yaml
+
+from firstfault.errors import LimitError
+from firstfault.model import TextLine
+from firstfault.scan.limits import MIB
+from firstfault.scan.readers import exports, flight_recorder, kubernetes, model_config, security_groups, terraform
+from firstfault.scan.readers import torchrun_error as torchrun
+from firstfault.scan.readers.base import plain_lines, read_document
+from firstfault.scan.readers.facts import Context, mappings
+from firstfault.scan.readers.json_values import Found, Places, iter_json
+from firstfault.scan.readers.records import record_of
+
+if TYPE_CHECKING:
+    from firstfault.scan.readers.joint import JointAnalysis
+
+__all__ = ["JsonReader", "YamlReader", "document_readers"]
+
+# A YAML document takes a hundred times its size in memory, and its parser does 10 MB a second.
+MAX_YAML = 32 * MIB
+
+
+Object = dict[str, Any]
+Tells = Callable[[Object], bool]
+Facts = Callable[[Object, Context], Iterator[TextLine]]
+
+
+def value_facts(value: Any, context: Context) -> Iterator[TextLine] | None:
+    """Return the facts of a decoded value, or None if nobody understands it.
+
+    Args:
+        value: One JSON or YAML document, or one member of a list of objects.
+        context: Where it stands.
+    """
+    if isinstance(value, list):
+        return _list_facts(value, context)
+    if not isinstance(value, dict):
+        return None
+    return next((facts(value, context) for tells, facts in _HANDLERS if tells(value)), None)
+
+
+def _list_facts(value: list[Any], context: Context) -> Iterator[TextLine] | None:
+    """Return the facts of a list: the bare dump of torch 2.2, or objects (Google Cloud, support bundles)."""
+    if flight_recorder.is_dump(value):
+        return flight_recorder.dump_facts(value, context)
+    members = mappings(value)
+    if members and all(any(tells(member) for tells, _ in _HANDLERS) for member in members[:3]):
+        return (line for member in members for line in value_facts(member, context) or ())
+    return None
+
+
+def _record_facts(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
+    record = record_of(value)
+    if record is not None:
+        yield from context.print("", record.text, needle=record.text[:30], time=record.time, stream=record.stream)
+
+
+# Who understands a mapping; the first that says so gets it.
+_HANDLERS: tuple[tuple[Tells, Facts], ...] = (
+    (lambda value: "SecurityGroups" in value or "SecurityGroupRules" in value, security_groups.security_group_facts),
+    (terraform.is_terraform, terraform.plan_facts),
+    (flight_recorder.is_dump, flight_recorder.dump_facts),
+    (torchrun.is_torchrun_error, torchrun.error_facts),
+    (kubernetes.is_kubernetes_object, kubernetes.object_facts),
+    (exports.is_export, exports.export_facts),
+    (model_config.is_model_config, model_config.config_facts),
+    (lambda value: record_of(value) is not None, _record_facts),
+)  # fmt: skip
+
+
+class JsonReader:
+    """Reads JSON documents, one or more, with or without text around them.
+
+    Args:
+        kind: What the document is, for the report.
+        marks: What the head must hold: names that only this kind has.
+    """
+
+    def __init__(self, kind: str, marks: str) -> None:
+        self.kind = kind
+        self._marks = re.compile(marks.encode())
+
+    def detect(self, head: bytes) -> bool:
+        """Say whether the head begins a JSON document of this kind."""
+        begins = _BEGINS if len(head) < HEAD_IS_ALL else _BEGINS_SOON
+        return begins.search(head) is not None and self._marks.search(head) is not None
+
+    def read(self, stream: BinaryIO, source_name: str, joint: JointAnalysis | None = None) -> Iterator[TextLine]:
+        """Yield the facts of every value.
+
+        Raises:
+            LimitError: The document is too large.
+        """
+        text = read_document(stream, source_name).decode("utf-8-sig", "replace")
+        places = Places(text)
+        for found in iter_json(text):
+            context = Context(places, found.start, found.end, source_name, joint)
+            facts = None if found.text else value_facts(found.value, context)
+            yield from _text_of(text, found, places) if facts is None else facts
+
+
+def _text_of(text: str, found: Found, places: Places) -> Iterator[TextLine]:
+    line, offset = places.place(found.start)
+    start = text.rfind("\n", 0, found.start) + 1
+    yield from plain_lines(text[start : found.end].encode("utf-8", "replace"), line, offset)
+
+
+# In a source that goes on beyond its head, a document must begin within the first lines: a log may hold one anywhere.
+HEAD_IS_ALL = 60_000
+_OPENING = rb"[ \t]*(?:\{\s*[\"}]|\[\s*[{\"\]])"
+_BEGINS_SOON = re.compile(rb"\A(?:\xef\xbb\xbf)?(?:[^\n]{0,400}\n){0,5}?" + _OPENING)
+_BEGINS = re.compile(rb"(?m)(?:^|\A\xef\xbb\xbf)" + _OPENING)
+_YAML_BEGINS = re.compile(
+    rb"(?m)^(?:- )?(?:apiVersion|kind): *[\"']?[\w./-]+[\"']? *\r?$|^ *(?:- )?containerStatuses: *\r?$|^status: *\r?$"
+)
+_YAML_BREAK = re.compile(rb"(?m)^---[ \t]*(?:#.*)?\r?$")
+
+
+class YamlReader:
+    """Kubernetes objects in YAML, several documents in a row, whole or in part."""
+
+    kind = "kubernetes"
+
+    def detect(self, head: bytes) -> bool:
+        """Say whether lines of the head are the first fields of an object."""
+        return _YAML_BEGINS.search(head) is not None and not head.lstrip().startswith((b"{", b"["))
+
+    def read(self, stream: BinaryIO, source_name: str, joint: JointAnalysis | None = None) -> Iterator[TextLine]:
+        """Yield the facts of every document; one that is no YAML comes out as plain lines.
+
+        Raises:
+            LimitError: A document is too large.
+        """
+        data = read_document(stream, source_name)
+        line, begin = 1, 0
+        for end, after in [
+            *((match.start(), match.end()) for match in _YAML_BREAK.finditer(data)),
+            (len(data), len(data)),
+        ]:
+            part = data[begin:end]
+            yield from self._document(part, (line, begin), source_name, joint)
+            line += data.count(b"\n", begin, after)
+            begin = after
+
+    def _document(
+        self, data: bytes, at: tuple[int, int], source_name: str, joint: JointAnalysis | None
+    ) -> Iterator[TextLine]:
+        if not data.strip():
+            return
+        if len(data) > MAX_YAML:
+            raise LimitError(
+                f"{source_name}: a YAML document of {len(data):,} bytes", "export it with `-o json` instead"
+            )
+        # A prompt line above the document (`$ kubectl get pod -o yaml`) is no YAML.
+        skipped = re.match(rb"(?:[$#][^\n]*\n|\s*\n)*", data)
+        start = skipped.end() if skipped else 0
+        try:
+            value = yaml.load(data[start:], Loader=_Loader)  # noqa: S506 - it is a safe loader
+        except (yaml.YAMLError, ValueError, RecursionError, OverflowError, AttributeError, TypeError):
+            value = None
+        places = _ShiftedPlaces(data.decode("utf-8", "replace"), at)
+        facts = value_facts(value, Context(places, start, len(places.text), source_name, joint))
+        yield from plain_lines(data, *at) if facts is None else facts
+
+
+class _ShiftedPlaces(Places):
+    """Places within one document of several."""
+
+    def __init__(self, text: str, at: tuple[int, int]) -> None:
+        super().__init__(text)
+        self._shift = at
+
+    def find(self, needle: str, start: int, end: int) -> tuple[int, int]:
+        """Look for a string as JSON would write it, and as YAML does."""
+        plain = needle.replace('\\"', '"')
+        bare = f"{plain.strip(chr(34))}:" if plain.startswith('"') else plain
+        if self.text.find(bare, start, end) < 0 and " " in bare:
+            bare = bare[:24].rsplit(" ", 1)[0]  # YAML folds long texts
+        line, offset = super().find(bare, start, end)
+        return line + self._shift[0] - 1, offset + self._shift[1]
+
+
+_Loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def document_readers() -> tuple[JsonReader | YamlReader, ...]:
+    """Return the readers of documents, the most telling marks first."""
+    return (
+        JsonReader("security-groups", r'"SecurityGroup(?:s|Rules)"\s*:'),
+        JsonReader("terraform-plan", r'"terraform_version"\s*:'),
+        JsonReader("flight-recorder", r'"(?:pg_config|profiling_name)"\s*:'),
+        JsonReader("torchrun-error", r'"(?:py_callstack|extraInfo)"\s*:'),
+        JsonReader("log-export", r'"(?:resultType|logEvents|resourceLogs|ingestionTime|logStreamName)"\s*:'),
+        JsonReader("log-export", r'"(?:hits|textPayload|jsonPayload)"\s*:|"@ptr"'),
+        JsonReader("kubernetes", r'"(?:apiVersion|involvedObject|containerStatuses|nodeInfo|lastTransitionTime)"\s*:'),
+        JsonReader("model-config", r'"(?:max_position_embeddings|num_hidden_layers)"\s*:'),
+        YamlReader(),
+    )  # fmt: skip

@@ -1,0 +1,108 @@
+"""How a reader of structured documents prints one fact, and looks into objects that may hold anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from firstfault.model import TextLine
+from firstfault.scan.readers.times import parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from firstfault.scan.readers.joint import JointAnalysis
+    from firstfault.scan.readers.json_values import Places
+
+__all__ = ["Context", "items", "mapping", "mappings", "one_of", "text_of"]
+
+MAX_TEXT = 16_000
+
+
+class Context:
+    """Where an object stands in its source. Facts printed through it bear line and offset.
+
+    Args:
+        places: Positions in the decoded text; None where the source has no lines.
+        start: First character of the object.
+        end: Character behind the object.
+        source_name: Name of the source.
+        joint: Takes what only several sources together tell.
+    """
+
+    def __init__(
+        self,
+        places: Places | None,
+        start: int,
+        end: int,
+        source_name: str,
+        joint: JointAnalysis | None = None,
+    ) -> None:
+        self.places = places
+        self.start = start
+        self.end = end
+        self.source_name = source_name
+        self.joint = joint
+
+    def place(self, needle: str = "") -> tuple[int | None, int | None]:
+        """Return line and offset of a string within the object; of the object itself if it is not there."""
+        if self.places is None:
+            return None, None
+        return self.places.find(needle, self.start, self.end)
+
+    def print(
+        self,
+        head: str,
+        message: Any = "",
+        *,
+        needle: str = "",
+        time: Any = None,
+        stream: str = "",
+        rank: int | None = None,
+    ) -> Iterator[TextLine]:
+        """Yield a fact. A message of several lines continues on lines of its own, as the program printed them.
+
+        Args:
+            head: What comes before the message.
+            message: The message as the program wrote it.
+            needle: What to look for in the object to find the line; the beginning of the message by default.
+            time: Anything that `parse_time` understands.
+            stream: What wrote it.
+            rank: The rank it is about.
+        """
+        first, *rest = text_of(message).splitlines() or [""]
+        line, offset = self.place(needle or first[:60].replace('"', '\\"'))
+        when = parse_time(time)
+        for text in (head + first, *rest):
+            if text.strip():
+                yield TextLine(
+                    text=text[:MAX_TEXT].rstrip(), line=line, offset=offset, time=when, stream=stream, rank=rank
+                )
+
+
+def mapping(value: Any, *keys: str) -> dict[str, Any]:
+    """Return the mapping behind a path of keys; an empty one if something on the way is no mapping."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[Any]:
+    """Return a list as it is, and an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def mappings(value: Any) -> list[dict[str, Any]]:
+    """Return the mappings of a list, leaving out whatever else is in it."""
+    return [item for item in items(value) if isinstance(item, dict)]
+
+
+def one_of(value: dict[str, Any], *keys: str) -> Any:
+    """Return the first value that is set among several keys, or None."""
+    return next((value[key] for key in keys if value.get(key) not in (None, "")), None)
+
+
+def text_of(value: Any) -> str:
+    """Return a scalar as text as Kubernetes would print it; nothing for anything else."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, (str, int, float)) else ""

@@ -1,0 +1,122 @@
+"""Logs with JSON records in them: one per line, pretty-printed over several lines, or between lines of plain text.
+
+Structured logs of controllers (Karpenter, zap, klog, structlog) and line-wise exports (logcli, Fluent Bit, Vector,
+CloudWatch, jq -c). Lines that are no record are handed on as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import msgspec
+
+from firstfault.model import TextLine
+from firstfault.scan.limits import MIB
+from firstfault.scan.readers.base import RawLine, iter_lines
+from firstfault.scan.readers.records import Record, record_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from firstfault.scan.readers.joint import JointAnalysis
+
+__all__ = ["JsonLinesReader"]
+
+# What `kubectl logs --prefix --timestamps` and compose put before a record.
+_PREFIX = re.compile(
+    rb"(?:\[pod/(?P<pod>[^\]\s]{1,300})\] )?(?:[\w./-]{1,100} +\| )?"
+    rb"(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d) )?(?=\{)"
+)
+MAX_PRETTY_LINES = 5000
+MAX_PRETTY_BYTES = 4 * MIB
+# In a source that goes on beyond its head, this share of the lines must be records: decoding costs time.
+MIN_SHARE = 0.3
+HEAD_IS_ALL = 60_000
+
+
+class JsonLinesReader:
+    """Prints the message of each record, its fields behind it."""
+
+    kind = "json-log"
+
+    def detect(self, head: bytes) -> bool:
+        """Say whether there are records in the head: some, if the head is all there is; many, if not."""
+        if b'"' not in head:
+            return False
+        lines = [line for line in head.split(b"\n") if line.strip()]
+        if len(head) >= HEAD_IS_ALL:
+            lines = lines[:-1] or lines
+        count = sum(_decode(line) is not None for line in lines[:200])
+        if len(head) >= HEAD_IS_ALL:
+            return count >= MIN_SHARE * min(len(lines), 200) and count > 0
+        return count > 0 or (any(line.strip() == b"{" for line in lines) and _has_pretty_record(head))
+
+    def read(self, stream: BinaryIO, source_name: str, joint: JointAnalysis | None = None) -> Iterator[TextLine]:
+        """Yield the messages."""
+        del source_name, joint
+        lines = iter_lines(stream)
+        for raw in lines:
+            if raw.data.strip() == b"{":
+                yield from _pretty(raw, lines)
+            else:
+                yield from _line(raw)
+
+
+def _decode(data: bytes) -> tuple[Record, str] | None:
+    """Return the record of a line and the stream that its prefix names."""
+    match = _PREFIX.match(data)
+    if match is None:
+        return None
+    value = _json(data[match.end() :])
+    record = record_of(value) if isinstance(value, dict) else None
+    return None if record is None else (record, (match["pod"] or b"").decode("utf-8", "replace"))
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data.rstrip(b", \r"))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def _line(raw: RawLine) -> Iterator[TextLine]:
+    if (found := _decode(raw.data)) is not None:
+        yield from _text_lines(found[0], raw, found[1])
+    elif raw.data:
+        yield TextLine(text=raw.data.decode("utf-8", "replace"), line=raw.number, offset=raw.offset)
+
+
+def _text_lines(record: Record, raw: RawLine, stream: str = "") -> Iterator[TextLine]:
+    for text in record.text.split("\n"):
+        if text := text.rstrip("\r"):
+            yield TextLine(
+                text=text, line=raw.number, offset=raw.offset, time=record.time, stream=stream or record.stream
+            )
+
+
+def _pretty(first: RawLine, lines: Iterator[RawLine]) -> Iterator[TextLine]:
+    """Yield a record that begins with a line `{` and ends with a line `}` of the same indentation."""
+    closing = first.data[: len(first.data) - len(first.data.lstrip())] + b"}"
+    block = [first]
+    size = 0
+    for raw in lines:
+        block.append(raw)
+        size += len(raw.data)
+        if raw.data.rstrip(b", \r") == closing:
+            value = _json(b"\n".join(line.data for line in block))
+            record = record_of(value) if isinstance(value, dict) else None
+            if record is not None:
+                yield from _text_lines(record, first)
+                return
+            break
+        if len(block) > MAX_PRETTY_LINES or size > MAX_PRETTY_BYTES:
+            break
+    for raw in block:
+        if raw.data:
+            yield TextLine(text=raw.data.decode("utf-8", "replace"), line=raw.number, offset=raw.offset)
+
+
+def _has_pretty_record(head: bytes) -> bool:
+    """Say whether a pretty-printed object with a message is in the head."""
+    return re.search(rb'^\s*"(?:message|msg|log|MESSAGE|line|textPayload)"\s*:\s*"', head, re.MULTILINE) is not None
