@@ -85,11 +85,17 @@ def _cut_after_init(facts: Facts) -> list[Observation]:
     return [_derived(timeouts[0], "network.nccl.transport-unreachable", "all-ranks-wait-in-one-collective", 0.6)]
 
 
+_SAME_SIZE_EVERYWHERE = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "ALLGATHER", "_ALLGATHER_BASE"})
+
+
 def _mismatch(facts: Facts) -> list[Observation]:
-    """Two ranks time out in different operations of the same number."""
+    """Two ranks time out at the same number in different operations, or in one whose sizes must agree and do not."""
     operations: dict[str, dict[str, Observation]] = {}
     for item in facts.signals.get("watchdog.timeout", ()):
-        operations.setdefault(item.fields["seq"], {}).setdefault(item.fields["op"], item)
+        operation = item.fields["op"]
+        if operation in _SAME_SIZE_EVERYWHERE and item.fields.get("numel"):
+            operation += f" of {item.fields['numel']} elements"
+        operations.setdefault(item.fields["seq"], {}).setdefault(operation, item)
     for by_operation in operations.values():
         if len(by_operation) > 1:
             line = next(iter(by_operation.values()))
@@ -99,7 +105,7 @@ def _mismatch(facts: Facts) -> list[Observation]:
                     "workload.collective.mismatch",
                     "different-operations",
                     0.8,
-                    ops=",".join(sorted(by_operation)),
+                    ops=", ".join(sorted(by_operation)),
                 )
             ]
     return []
