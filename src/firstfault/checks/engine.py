@@ -129,7 +129,7 @@ def _finding(check: Check, outcome: Outcome, repeat: int) -> Finding:
         layer=info.layer,
         result=outcome.result,
         severity=info.severity,
-        message=outcome.message or info.title,
+        message=outcome.message or ("" if outcome.result == "pass" else info.title),
         path=outcome.place.path,
         line=max(outcome.place.line, 1),
         end_line=max(outcome.place.last, 1),

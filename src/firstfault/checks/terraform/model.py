@@ -22,6 +22,7 @@ class TerraformBlock(msgspec.Struct, frozen=True, eq=False):
         body: Evaluated arguments; a nested block is a list of mappings under its type, whatever its number.
         path: File of the block.
         module: Address of the module that holds it; empty in the root.
+        written: Each argument's expression as it is written ("var.enabled").
     """
 
     kind: str
@@ -31,6 +32,7 @@ class TerraformBlock(msgspec.Struct, frozen=True, eq=False):
     body: LocatedDict
     path: str
     module: str = ""
+    written: dict[str, str] = {}
 
     def get(self, *steps: str | int) -> Any:
         """Return the value at `steps`, an `Unresolved`, or ABSENT."""
@@ -71,6 +73,7 @@ class TerraformConfig(msgspec.Struct, frozen=True, eq=False):
         variables: Input variables of the root by name.
         is_plan: True for `terraform show -json` output; `blocks` are then the planned resources, and each body has
             `change_actions` beside the planned values.
+        local_sources: Expressions of the root's locals, as written.
     """
 
     root: str
@@ -78,6 +81,7 @@ class TerraformConfig(msgspec.Struct, frozen=True, eq=False):
     variables: dict[str, VariableValue] = {}
     var_file: str = ""
     is_plan: bool = False
+    local_sources: dict[str, str] = {}
 
     def find(self, kind: str, *types: str) -> list[TerraformBlock]:
         """Return the blocks of a kind, and of one of `types` where any is given."""

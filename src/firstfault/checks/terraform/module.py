@@ -186,6 +186,11 @@ class ModuleInstance:
     def _evaluator(self, names: Mapping[str, Any] | None = None) -> Evaluator:
         return Evaluator(self, names)
 
+    @property
+    def local_sources(self) -> dict[str, str]:
+        """Expressions of the locals, as written."""
+        return {name: attribute.source for name, attribute in self._locals.items()}
+
     # -- instances -----------------------------------------------------------------------------------------------
 
     def blocks(self, depth: int = 0) -> Iterator[TerraformBlock]:
@@ -244,6 +249,7 @@ class ModuleInstance:
             body=body,
             path=block.path,
             module=self.address,
+            written={name: attribute.source for name, attribute in block.body.attributes.items()},
         )
 
     def _children(self, block: Block) -> dict[str, ModuleInstance | None]:

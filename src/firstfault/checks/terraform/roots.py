@@ -161,7 +161,9 @@ class TerraformTree:
         except (EvaluationLimitError, RecursionError) as error:
             why = str(error) if isinstance(error, EvaluationLimitError) else "it is nested too deep to evaluate"
             self.problems.append(HclProblem(files[0].path, 1, 1, f"not evaluated to the end: {why}"))
-        return TerraformConfig(root=folder, blocks=blocks, variables=variables, var_file=var_file)
+        return TerraformConfig(
+            root=folder, blocks=blocks, variables=variables, var_file=var_file, local_sources=module.local_sources
+        )
 
 
 def _variable(

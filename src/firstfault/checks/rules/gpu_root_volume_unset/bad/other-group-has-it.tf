@@ -1,0 +1,23 @@
+module "eks" {
+  source  = "terraform-aws-modules/eks/aws"
+  version = "~> 21.0"
+  node_security_group_enable_recommended_rules = true
+  addons = {
+    vpc-cni = { before_compute = true }
+    eks-node-monitoring-agent = {}
+  }
+  eks_managed_node_groups = {
+    system = {
+      instance_types = ["m7i.large"]
+      block_device_mappings = {
+        root = { device_name = "/dev/xvda", ebs = { volume_size = 200 } }
+      }
+    }
+    gpu = {
+      ami_type              = "AL2023_x86_64_NVIDIA"
+      instance_types        = ["g5.xlarge"]
+      block_device_mappings = {}
+      node_repair_config    = { enabled = true }
+    }
+  }
+}

@@ -1,0 +1,14 @@
+module "eks" {
+  source  = "terraform-aws-modules/eks/aws"
+  version = "~> 21.0"
+  node_security_group_enable_recommended_rules = true
+  addons = {
+    vpc-cni = { before_compute = true }
+    eks-node-monitoring-agent = {}
+  }
+  eks_managed_node_groups = {
+    system = {
+      instance_types = ["m7i.large"]
+    }
+  }
+}

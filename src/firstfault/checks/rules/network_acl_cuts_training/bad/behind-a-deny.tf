@@ -1,0 +1,28 @@
+resource "aws_network_acl" "private" {
+  vpc_id     = "vpc-1"
+  subnet_ids = ["subnet-0a1b"]
+  egress {
+    rule_no    = 100
+    protocol   = "-1"
+    action     = "allow"
+    cidr_block = "0.0.0.0/0"
+    from_port  = 0
+    to_port    = 0
+  }
+  ingress {
+    rule_no    = 200
+    protocol   = "tcp"
+    action     = "allow"
+    cidr_block = "10.0.0.0/16"
+    from_port  = 1024
+    to_port    = 65535
+  }
+  ingress {
+    rule_no    = 150
+    protocol   = "tcp"
+    action     = "deny"
+    cidr_block = "0.0.0.0/0"
+    from_port  = 20000
+    to_port    = 40000
+  }
+}

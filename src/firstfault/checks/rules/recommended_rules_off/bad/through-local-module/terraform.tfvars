@@ -1,0 +1,1 @@
+node_sg_enable_recommended_rules = false

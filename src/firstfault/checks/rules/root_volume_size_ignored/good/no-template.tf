@@ -1,0 +1,18 @@
+module "eks" {
+  source  = "terraform-aws-modules/eks/aws"
+  version = "~> 21.0"
+  node_security_group_enable_recommended_rules = true
+  addons = {
+    vpc-cni = { before_compute = true }
+    eks-node-monitoring-agent = {}
+  }
+  eks_managed_node_groups = {
+    gpu = {
+      ami_type                   = "AL2023_x86_64_NVIDIA"
+      instance_types             = ["g5.xlarge"]
+      use_custom_launch_template = false
+      disk_size                  = 200
+      node_repair_config         = { enabled = true }
+    }
+  }
+}
