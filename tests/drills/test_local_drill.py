@@ -111,7 +111,8 @@ def test_reject_is_told_from_drop(state):
 def test_torchrun_fails_before_the_program_starts(state):
     """With a launcher the agents' rendezvous is the first rung that needs the network."""
     code, report = run("sg-block", "--launcher", "torchrun", state=state)
-    assert {group["stopped_at"] for group in report["ladder"]["groups"]} == {"agent-rendezvous"}
+    rows = {row["item"]: row for row in report["expected_vs_measured"]}
+    assert rows["the first rank stops at"]["measured"] == "agent-rendezvous"
     assert report["verdict"]["cause"] == "network.c10d.unreachable"
     logs = Path(report["logs"]) / "attempt-2"
     assert not any("[init]" in (logs / rank["log"]).read_text() for rank in report["phases"][1]["ranks"])
