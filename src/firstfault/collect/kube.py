@@ -88,7 +88,7 @@ class KubeReader:
         raise AssertionError("unreachable")
 
     @staticmethod
-    def _refused(path: str, response: Any) -> KubeError:
+    def _refused(path: str, response: Any, method: str = "GET") -> KubeError:
         try:
             message = str(response.json().get("message") or response.reason_phrase)
         except (ValueError, AttributeError):
@@ -98,7 +98,7 @@ class KubeReader:
             403: "ask for `get` and `list` on it (`firstfault collect --permissions` prints the role)",
             429: "the API server throttles: try again later",
         }.get(response.status_code, "")
-        return KubeError(f"GET {path}: {response.status_code} {message}", todo, response.status_code)
+        return KubeError(f"{method} {path}: {response.status_code} {message}", todo, response.status_code)
 
     def items(self, path: str, *, labels: str = "", fields: str = "") -> Iterator[dict[str, Any]]:
         """Yield the objects of a collection, page by page, as the API server wrote them.
