@@ -57,6 +57,10 @@ class Ec2:
             raise Ec2Error(f"EC2 cannot be used: {error}", "name the region with --region or AWS_REGION") from error
         self.region: str = self._client.meta.region_name
 
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
     def _call(self, name: str, **arguments: Any) -> dict[str, Any]:
         try:
             answer: dict[str, Any] = getattr(self._client, name)(**arguments)

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from firstfault.cli.drill_eks import eks_options
 from firstfault.cli.output import write_output
 from firstfault.errors import ExitCode, InputError, UsageError, worst_exit_code
 
 if TYPE_CHECKING:
+    from firstfault.drills import EksOptions
     from firstfault.model.drill import DrillReport
 
 __all__ = ["drill"]
@@ -23,7 +25,7 @@ _FORMAT = click.option("--format", "format_", type=click.Choice(["text", "json"]
 _OUTPUT = click.option(
     "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file, not the terminal."
 )
-_WORLD = click.option("--world", type=click.Choice(["local"]), default="local", show_default=True, help="Where.")
+_WORLD = click.option("--world", type=click.Choice(["local", "eks"]), default="local", show_default=True, help="Where.")
 _HELP = {"help_option_names": ["-h", "--help"]}
 
 
@@ -61,14 +63,23 @@ def list_command(format_: str, output: Path | None) -> int:
 @click.argument("name")
 @click.option("--variant", default="", help="One of the drill's variants.")
 @_WORLD
+@eks_options
 @_FORMAT
 @_OUTPUT
-def plan_command(name: str, variant: str, world: str, format_: str, output: Path | None) -> int:  # noqa: ARG001
+def plan_command(
+    name: str,
+    variant: str,
+    *,
+    world: str,  # noqa: ARG001 - `eks` says it
+    eks: EksOptions | None,
+    format_: str,
+    output: Path | None,
+) -> int:
     """Say exactly what a drill would change, what is expected and how it is undone. Changes nothing."""
     from firstfault.drills import plan_drill  # noqa: PLC0415
     from firstfault.report.drill import render_drill_plan  # noqa: PLC0415
 
-    scenario, change = plan_drill(name, variant=variant)
+    scenario, change = plan_drill(name, variant=variant, eks=eks)
     write_output(render_drill_plan(scenario, change, format_, width=_width(output)), output)
     return int(ExitCode.OK)
 
@@ -156,6 +167,10 @@ def report_command(run: str | None, format_: str, output: Path | None) -> int:
     "--toggle", type=click.Choice(["aux", "node", "both"]), help="sg-block: which Terraform variable to flip."
 )
 @click.option("--reject", is_flag=True, help="Answer what no rule allows, as host firewalls do, instead of silence.")
+@click.option(
+    "--yes", is_flag=True, help="eks: really change the cluster, after `firstfault drill plan` has shown what."
+)
+@eks_options
 @_FORMAT
 @_OUTPUT
 def run_command(
@@ -163,13 +178,15 @@ def run_command(
     program_args: tuple[str, ...],
     *,
     everything: bool,
-    world: Literal["local"],
+    world: Literal["local", "eks"],
     backend: Literal["auto", "gloo", "nccl"],
     launcher: Literal["direct", "torchrun"],
     timeout: float | None,
     program: Path | None,
     toggle: str | None,
     reject: bool,
+    yes: bool,
+    eks: EksOptions | None,
     format_: str,
     output: Path | None,
 ) -> int:
@@ -189,9 +206,15 @@ def run_command(
         timeout=timeout,
         program=[str(program), *program_args] if program else [],
         variant=_variant(toggle, reject=reject),
+        eks=eks,
     )
     if everything == bool(name):
         raise UsageError("name one drill, or give --all", "`firstfault drill list` shows them")
+    if eks is not None and (everything or not yes):
+        raise UsageError(
+            "a drill on a cluster changes security groups and cuts nodes off; it runs one at a time, with --yes",
+            "look at `firstfault drill plan NAME --world eks …` first, then add --yes; --all is for the local world",
+        )
     if everything:
         return _run_all(world, options, format_, output)
     return _run_one(str(name), world, options, format_, output)
@@ -205,7 +228,7 @@ def _variant(toggle: str | None, *, reject: bool) -> str:
     return f"toggle-{toggle}" if toggle in {"aux", "node"} else ""
 
 
-def _guarded(name: str, world: Literal["local"], options: Any) -> DrillReport | int:
+def _guarded(name: str, world: Literal["local", "eks"], options: Any) -> DrillReport | int:
     """Run a drill with its progress shown; an interrupt becomes the exit code that shells give it."""
     from firstfault.cli.progress import Progress  # noqa: PLC0415
     from firstfault.drills import run_drill  # noqa: PLC0415
@@ -219,7 +242,7 @@ def _guarded(name: str, world: Literal["local"], options: Any) -> DrillReport | 
             return 128 + number
 
 
-def _run_one(name: str, world: Literal["local"], options: Any, format_: str, output: Path | None) -> int:
+def _run_one(name: str, world: Literal["local", "eks"], options: Any, format_: str, output: Path | None) -> int:
     from firstfault.report.drill import render_drill  # noqa: PLC0415
 
     result = _guarded(name, world, options)
@@ -229,7 +252,7 @@ def _run_one(name: str, world: Literal["local"], options: Any, format_: str, out
     return int(_code(result))
 
 
-def _run_all(world: Literal["local"], options: Any, format_: str, output: Path | None) -> int:
+def _run_all(world: Literal["local", "eks"], options: Any, format_: str, output: Path | None) -> int:
     from firstfault.drills import bundled_scenarios  # noqa: PLC0415
     from firstfault.report.drill import render_scoreboard  # noqa: PLC0415
 

@@ -123,16 +123,16 @@ class KubeReader:
                 return
 
     def log(
-        self, namespace: str, pod: str, container: str, *, previous: bool = False, tail_lines: int | None = None
+        self, namespace: str, pod: str, container: str, *, previous: bool = False, timestamps: bool = True
     ) -> bytes:
-        """Return the log of a container with timestamps, at most its first 64 MiB.
+        """Return the log of a container, at most its first 64 MiB.
 
         Args:
             namespace: Of the Pod.
             pod: Its name.
             container: One of its containers.
             previous: The log of the container's instance before the last restart.
-            tail_lines: Only that many lines of the end.
+            timestamps: With the container runtime's time before each line.
 
         Raises:
             KubeError: Refused or unreachable; status 400 when there is no such (previous) container.
@@ -140,8 +140,7 @@ class KubeReader:
         params = {
             "container": container,
             "previous": "true" if previous else None,
-            "timestamps": "true",
-            "tailLines": tail_lines,
+            "timestamps": "true" if timestamps else None,
             "limitBytes": LOG_LIMIT_BYTES,
         }
         content: bytes = self._get(f"/api/v1/namespaces/{namespace}/pods/{pod}/log", params).content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from firstfault.drills.eks import EksOptions
 from firstfault.drills.engine import Observer
 from firstfault.drills.journal import runs, state_dir
 from firstfault.drills.lint import lint_scenario
@@ -10,6 +11,7 @@ from firstfault.drills.run import Options, plan_drill, read_report, run_drill
 from firstfault.drills.scenario import Scenario, bundled_scenarios, find_scenario, json_schema, load_scenario
 
 __all__ = [
+    "EksOptions",
     "Observer",
     "Options",
     "Recovered",

@@ -204,7 +204,7 @@ class Drill:
             refused=snapshot.refused,
             probes=probes,
         )
-        self._say("phase-ended", phase=phase)
+        self._say("phase-ended", phase=phase, digest=snapshot.digest, observed=snapshot.observed)
         return phase
 
     def _injected(self) -> Phase:
@@ -324,6 +324,7 @@ class Drill:
         subject: PhaseName = "injected" if "injected" in phases else "baseline"
         report = triage[subject]
         measured = facts(phases[subject], change, report, self._logs(subject))
+        measured |= self._snapshots[subject].observed
         context = {
             "backend": self.settings.backend, "launcher": self.settings.launcher, "world": self.world.kind,
         }  # fmt: skip

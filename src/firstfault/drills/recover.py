@@ -19,7 +19,7 @@ from firstfault.drills.journal import Journal, Undo, read_events, runs, unfinish
 from firstfault.drills.local import left_of
 from firstfault.errors import InputError
 
-__all__ = ["RECOVERIES", "Recovered", "recover"]
+__all__ = ["RECOVERIES", "Recovered", "recover", "recover_run"]
 
 
 class Recovered(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class _Owed(msgspec.Struct, frozen=True, kw_only=True):
     undo: list[Undo]
 
 
-def _recover_local(owed: _Owed) -> list[str]:
+def _recover_local(owed: _Owed, journal: Journal) -> list[str]:  # noqa: ARG001 - the shape of all recoveries
     """End what is left of a local world. The stub is only signalled when it is certainly the recorded one."""
     if owed.identity is None:
         return []  # killed while the world was made; it had nobody else to live for
@@ -70,8 +70,17 @@ def _recover_local(owed: _Owed) -> list[str]:
     return left_of(footprint)
 
 
+def _recover_eks(owed: _Owed, journal: Journal) -> list[str]:
+    if owed.identity is None:
+        return []
+    # Imported here: what a run on this machine owes is recovered without a Kubernetes client.
+    from firstfault.drills.eks.recovery import recover_cluster  # noqa: PLC0415
+
+    return recover_cluster(owed.identity, owed.undo, journal)
+
+
 # World kind -> what takes back, or makes sure of, everything that such a run owes; returns what is left.
-RECOVERIES: dict[str, Callable[[_Owed], list[str]]] = {"local": _recover_local}
+RECOVERIES: dict[str, Callable[[_Owed, Journal], list[str]]] = {"local": _recover_local, "eks": _recover_eks}
 
 
 def _read(folder: Path) -> _Owed:
@@ -82,6 +91,8 @@ def _read(folder: Path) -> _Owed:
         match event.get("event"):
             case "run-started":
                 drill, world = str(event.get("drill", "")), str(event.get("world", ""))
+            case "world-options":
+                world, identity = "eks", event.get("identity")
             case "world-opened":
                 identity = event.get("identity")
             case "undo-recorded":
@@ -101,31 +112,37 @@ def recover(state: Path) -> list[Recovered]:
     Raises:
         InputError: A journal is there but is not readable or not ours.
     """
-    found = []
-    for folder in runs(state):
-        if not unfinished(folder):
-            continue
-        try:
-            owed = _read(folder)
-            journal = Journal.reopen(folder)
-        except (KeyError, ValueError, msgspec.ValidationError) as error:
-            raise InputError(f"{folder / 'journal.jsonl'}: not a journal of a drill: {error}") from error
-        except OSError as error:
-            raise InputError(f"{folder}: {error.strerror}") from error
-        if journal is None:
-            found.append(Recovered(run=folder.name, drill=owed.drill, world=owed.world, outcome="running"))
-            continue
-        try:
-            found.append(_finish(folder, owed, journal))
-        finally:
-            journal.close()
-    return found
+    found = [recover_run(folder) for folder in runs(state)]
+    return [each for each in found if each is not None]
+
+
+def recover_run(folder: Path) -> Recovered | None:
+    """Finish one interrupted run; None when it ended properly.
+
+    Raises:
+        InputError: The journal is not readable or not ours.
+    """
+    if not unfinished(folder):
+        return None
+    try:
+        owed = _read(folder)
+        journal = Journal.reopen(folder)
+    except (KeyError, ValueError, msgspec.ValidationError) as error:
+        raise InputError(f"{folder / 'journal.jsonl'}: not a journal of a drill: {error}") from error
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}") from error
+    if journal is None:
+        return Recovered(run=folder.name, drill=owed.drill, world=owed.world, outcome="running")
+    try:
+        return _finish(folder, owed, journal)
+    finally:
+        journal.close()
 
 
 def _finish(folder: Path, owed: _Owed, journal: Journal) -> Recovered:
     if owed.world not in RECOVERIES:
         raise InputError(f"{folder}: a run in the world {owed.world!r}, which this version does not know")
-    left = RECOVERIES[owed.world](owed)
+    left = RECOVERIES[owed.world](owed, journal)
     for undo in reversed(owed.undo) if not left else ():
         journal.append("undone", undo=undo.id, by="recover")
     if not left:

@@ -8,8 +8,9 @@ from typing import Any, Literal
 import msgspec
 
 from firstfault.act.support import require_linux
+from firstfault.drills.eks.options import EksOptions
 from firstfault.drills.engine import Drill, Observer, Settings
-from firstfault.drills.jobs import Launcher, bundled_programs, choose_backend, require_torch
+from firstfault.drills.jobs import Backend, Launcher, bundled_programs, choose_backend, require_torch
 from firstfault.drills.journal import Journal, runs, state_dir
 from firstfault.drills.local import Local
 from firstfault.drills.scenario import Scenario, find_scenario
@@ -29,6 +30,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         program: A program of the user's own instead of the scenario's, with its arguments.
         variant: One of the scenario's variants ("reject", "toggle-aux", ...); "": the drill itself.
         state: Folder for journals; None: `state_dir()`.
+        eks: The cluster, for the world "eks".
     """
 
     backend: Literal["auto", "gloo", "nccl"] = "auto"
@@ -37,6 +39,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     program: list[str] = []
     variant: str = ""
     state: Path | None = None
+    eks: EksOptions | None = None
 
 
 class _Silent:
@@ -65,7 +68,7 @@ def _prepared(name: str, options: Options) -> tuple[Scenario, Path]:
     return scenario, base
 
 
-def plan_drill(name: str, *, variant: str = "") -> tuple[Scenario, Change]:
+def plan_drill(name: str, *, variant: str = "", eks: EksOptions | None = None) -> tuple[Scenario, Change]:
     """Return a drill and exactly what its injections would change, without touching anything.
 
     Raises:
@@ -73,6 +76,10 @@ def plan_drill(name: str, *, variant: str = "") -> tuple[Scenario, Change]:
         InputError: The scenario file is not valid.
     """
     scenario, _ = _prepared(name, Options(variant=variant))
+    if eks is not None:
+        from firstfault.drills.eks.run import plan_on_cluster  # noqa: PLC0415 - imports the Kubernetes client
+
+        return scenario, plan_on_cluster(scenario, eks)
     world = Local(scenario.find_topology(), state=state_dir(), table="firstfault")
     parts = [(injection.start, injection.describe(world)) for injection in scenario.injections]
     return scenario, Change(
@@ -85,7 +92,7 @@ def plan_drill(name: str, *, variant: str = "") -> tuple[Scenario, Change]:
 def run_drill(
     name: str,
     *,
-    world: Literal["local"] = "local",
+    world: Literal["local", "eks"] = "local",
     options: Options | None = None,
     observer: Observer | None = None,
 ) -> DrillReport:
@@ -107,8 +114,10 @@ def run_drill(
     options = options or Options()
     if options.timeout is not None and options.timeout <= 0:
         raise UsageError(f"timeout {options.timeout:g}: not a positive number of seconds")
-    if world != "local":
-        raise UsageError(f"no world is called {world!r}", "the worlds are: local")
+    if world not in {"local", "eks"}:
+        raise UsageError(f"no world is called {world!r}", "the worlds are: local, eks")
+    if world == "eks":
+        return _on_cluster(name, options, observer or _Silent())
     require_linux()
     scenario, base = _prepared(name, options)
     if scenario.workload.program in bundled_programs() or options.launcher == "torchrun":
@@ -134,6 +143,25 @@ def run_drill(
     finally:
         journal.close()
     return report
+
+
+def _on_cluster(name: str, options: Options, observer: Observer) -> DrillReport:
+    from firstfault.drills.eks.run import run_on_cluster  # noqa: PLC0415 - imports the Kubernetes client
+
+    if options.eks is None:
+        raise UsageError("a drill on a cluster needs to know the cluster", "give `eks` in the options")
+    scenario, base = _prepared(name, options)
+    automatic: Backend = "nccl" if options.eks.gpus else "gloo"
+    return run_on_cluster(
+        scenario,
+        options.eks,
+        backend=automatic if options.backend == "auto" else options.backend,
+        launcher=options.launcher,
+        timeout=options.timeout,
+        base=base,
+        state=options.state or state_dir(),
+        observer=observer,
+    )
 
 
 def read_report(run: str | None = None, *, state: Path | None = None) -> DrillReport:

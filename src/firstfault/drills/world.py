@@ -23,11 +23,13 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         firewall: Number of rules by group and direction.
         refused: Packets that no rule allowed, by direction.
         digest: Equal digests mean equal configurations, counters left out.
+        observed: What else was seen beside the job, for expectations to compare (`controllers.<name>`).
     """
 
     firewall: dict[str, dict[str, int]]
     refused: dict[str, int]
     digest: str
+    observed: dict[str, Any] = {}
 
 
 class RankExit(NamedTuple):

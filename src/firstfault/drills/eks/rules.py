@@ -1,14 +1,37 @@
-"""Matches the topology's rules with the real ones in EC2, and writes a real rule as the permission that restores it."""
+"""Matches the topology's rules with the real ones in EC2; keeps each real rule as the permission that restores it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from firstfault.collect.reachability import SecurityGroupRule, parse_security_group
+
 if TYPE_CHECKING:
-    from firstfault.collect.reachability import SecurityGroupRule
     from firstfault.model.securitygroups import GroupRule
 
-__all__ = ["is_rule", "permission_of"]
+__all__ = ["is_rule", "rules_with_permissions"]
+
+# Lists of peers in a permission, and what of a peer `authorize` needs to make the same rule again.
+_PEERS = {
+    "IpRanges": ("CidrIp", "Description"),
+    "Ipv6Ranges": ("CidrIpv6", "Description"),
+    "UserIdGroupPairs": ("GroupId", "UserId", "Description"),
+    "PrefixListIds": ("PrefixListId", "Description"),
+}
+_SIDES = {"ingress": "IpPermissions", "egress": "IpPermissionsEgress"}
+
+
+def rules_with_permissions(data: dict[str, Any], direction: str) -> list[tuple[SecurityGroupRule, dict[str, Any]]]:
+    """Return each rule of a described group with the permission, description included, that authorizes just it."""
+    found = []
+    for permission in data.get(_SIDES[direction], []):
+        base = {key: permission[key] for key in ("IpProtocol", "FromPort", "ToPort") if key in permission}
+        for kind, keys in _PEERS.items():
+            for peer in permission.get(kind, []):
+                single = {**base, kind: [{key: peer[key] for key in keys if peer.get(key)}]}
+                parsed = parse_security_group({"GroupId": "", "IpPermissions": [single]})
+                found.append((parsed.ingress[0], single))
+    return found
 
 
 def is_rule(real: SecurityGroupRule, wanted: GroupRule, group_id: str, control_plane: str | None) -> bool:
@@ -16,7 +39,8 @@ def is_rule(real: SecurityGroupRule, wanted: GroupRule, group_id: str, control_p
 
     Args:
         real: A rule as EC2 has it.
-        wanted: A rule of the topology; its peer is a CIDR, "self", or "cluster" for the control plane's group.
+        wanted: A rule of the topology; its peer is a CIDR, "self", or "cluster" for the control plane's group. A
+            private CIDR stands for whatever private range the real VPC has.
         group_id: The group that it stands in, for "self".
         control_plane: Id of the control plane's group.
     """
@@ -26,22 +50,5 @@ def is_rule(real: SecurityGroupRule, wanted: GroupRule, group_id: str, control_p
     if wanted.peer == "self":
         return real.group == group_id
     if "/" in wanted.peer:
-        # The whole VPC is another CIDR in every account: any private range will do, but only one.
-        return real.cidr == wanted.peer or (real.cidr is not None and "0.0.0.0/0" not in (real.cidr, wanted.peer))
+        return real.cidr is not None and (real.cidr == wanted.peer or "0.0.0.0/0" not in (real.cidr, wanted.peer))
     return real.group is not None and real.group == control_plane
-
-
-def permission_of(rule: SecurityGroupRule) -> dict[str, Any]:
-    """Return the rule as an element of `IpPermissions`, as authorize and revoke take it."""
-    permission: dict[str, Any] = {"IpProtocol": rule.protocol}
-    if rule.ports is not None:
-        permission |= {"FromPort": rule.ports[0], "ToPort": rule.ports[1]}
-    if rule.group:
-        permission["UserIdGroupPairs"] = [{"GroupId": rule.group}]
-    elif rule.prefix_list:
-        permission["PrefixListIds"] = [{"PrefixListId": rule.prefix_list}]
-    elif rule.cidr and ":" in rule.cidr:
-        permission["Ipv6Ranges"] = [{"CidrIpv6": rule.cidr}]
-    else:
-        permission["IpRanges"] = [{"CidrIp": rule.cidr}]
-    return permission

@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -22,7 +22,7 @@ from firstfault.collect.reachability import (
 )
 from firstfault.drills.eks.expected import expected_destroys
 from firstfault.drills.eks.manifests import APP_LABEL, manifests
-from firstfault.drills.eks.rules import is_rule, permission_of
+from firstfault.drills.eks.rules import is_rule, rules_with_permissions
 from firstfault.drills.eks.safety import (
     affected_by,
     check_consent,
@@ -87,6 +87,14 @@ class Eks:
         self._logs: Path | None = None
         self._next_poll = 0.0
         self._permissions: list[tuple[str, str, SecurityGroupRule, dict[str, Any]]] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close the connections; `close` has ended the job before."""
+        self.cluster.__exit__(*exc)
+        self.ec2.close()
 
     # -- names ----------------------------------------------------------------------------------------------------
 
@@ -155,19 +163,19 @@ class Eks:
             return self._permissions
         described = {each["GroupId"]: each for each in self._described()}
         plan = plan_change(self.topology.groups, self.topology.groups_with(toggles))
-        found = []
+        found: list[tuple[str, str, SecurityGroupRule, dict[str, Any]]] = []
         for name, rule in plan.destroy:
             group_id = self.group_ids[name]
-            group = parse_security_group(described[group_id])
-            side = group.ingress if rule.direction == "ingress" else group.egress
-            real = next((each for each in side if is_rule(each, rule, group_id, self.control_plane(described))), None)
+            plane = self.control_plane(described)
+            side = rules_with_permissions(described[group_id], rule.direction)
+            real = next((each for each in side if is_rule(each[0], rule, group_id, plane)), None)
             if real is None:
                 raise InputError(
                     f"security group {group_id} has no {rule.direction} rule {rule.port_text} for {rule.peer} "
                     f"({rule.title}), so this drill cannot take it away",
                     "compare the topology with `aws ec2 describe-security-group-rules`",
                 )
-            found.append((group_id, rule.direction, real, permission_of(real)))
+            found.append((group_id, rule.direction, *real))
         self._permissions = found
         return found
 

@@ -9,11 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Union
 
 from firstfault.drills.injectors.base import Injector, Start
+from firstfault.drills.injectors.cloud import Ec2Rules, NetworkPolicy, TerraformVariables
 from firstfault.drills.injectors.security_groups import SecurityGroupToggles
 
-__all__ = ["INJECTORS", "AnyInjector", "Injector", "Start", "undo_record"]
+__all__ = [
+    "INJECTORS",
+    "AnyInjector",
+    "Ec2Rules",
+    "Injector",
+    "NetworkPolicy",
+    "SecurityGroupToggles",
+    "Start",
+    "TerraformVariables",
+    "undo_record",
+]
 
-INJECTORS: tuple[type[Injector], ...] = (SecurityGroupToggles,)
+INJECTORS: tuple[type[Injector], ...] = (SecurityGroupToggles, TerraformVariables, Ec2Rules, NetworkPolicy)
 
 
 if TYPE_CHECKING:

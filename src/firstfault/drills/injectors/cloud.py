@@ -6,10 +6,9 @@ enough for a later process to restore without the scenario.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firstfault.act.terraform import Child, SavedPlan, Terraform, wait_for_child
+from firstfault.act.terraform import Child, SavedPlan, wait_for_child
 from firstfault.drills.injectors.base import Injector
 from firstfault.errors import RestoreError, UsageError
 from firstfault.model.drill import Change
@@ -57,6 +56,7 @@ class TerraformVariables(Injector, frozen=True, kw_only=True, tag="terraform-var
                     "apply or revert that first: a drill restores to the configuration",
                 )
             check_exactly(terraform.plan(self.set), expected, "delete")
+        world.check_target(self.set)
         world.check_restorable()
         return {"set": dict(self.set), "restore": dict(self.restore), "addresses": expected}
 
@@ -135,6 +135,7 @@ class Ec2Rules(Injector, frozen=True, kw_only=True, tag="ec2-rules"):
     def prepare(self, world: Eks) -> dict[str, Any]:
         """Record the permissions, and make sure by dry run that they may be given back."""
         moved = world.rules_moved_by(self.set)
+        world.check_target(self.set)
         world.check_restorable()
         return {
             "rules": [
