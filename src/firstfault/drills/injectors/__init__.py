@@ -13,6 +13,7 @@ from firstfault.drills.injectors.cloud import Ec2Rules, NetworkPolicy, Terraform
 from firstfault.drills.injectors.security_groups import SecurityGroupToggles
 
 __all__ = [
+    "CLUSTER_INJECTORS",
     "INJECTORS",
     "AnyInjector",
     "Ec2Rules",
@@ -24,7 +25,10 @@ __all__ = [
     "undo_record",
 ]
 
-INJECTORS: tuple[type[Injector], ...] = (SecurityGroupToggles, TerraformVariables, Ec2Rules, NetworkPolicy)
+INJECTORS: tuple[type[Injector], ...] = (SecurityGroupToggles,)
+
+# What toggles become on a cluster; scenario files do not name these.
+CLUSTER_INJECTORS: tuple[type[Injector], ...] = (TerraformVariables, Ec2Rules, NetworkPolicy)
 
 
 if TYPE_CHECKING:
@@ -35,5 +39,5 @@ else:
 
 def undo_record(kind: str, world: Any, record: dict[str, Any]) -> None:
     """Take back what an injection of that kind did, from its record alone. Harmless when it is taken back already."""
-    by_kind = {str(injector.__struct_config__.tag): injector for injector in INJECTORS}
+    by_kind = {str(injector.__struct_config__.tag): injector for injector in (*INJECTORS, *CLUSTER_INJECTORS)}
     by_kind[kind].undo(world, record)
