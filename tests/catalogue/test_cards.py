@@ -11,11 +11,7 @@ from firstfault.catalogue import load_catalogue
 from firstfault.catalogue.loader import CARDS_DIR, load_card
 
 PATHS = sorted(CARDS_DIR.glob("*/*.yaml"))
-RUNGS = {
-    "", "process", "accelerator", "agent-rendezvous", "name", "store", "bootstrap", "communicator", "transports",
-    "collective", "steps", "admitted", "scheduled", "image", "started", "ready", "config", "weights", "kv-cache",
-    "serving",
-}  # fmt: skip
+RUNGS = {"", *(rung.id for rung in load_catalogue().rungs)}
 UNSHARED_DIALECT = re.compile(r"\(\?(?:[=!]|<[=!]|P=|>)|\\[1-9]|\\[AZzGK]|[*+?}]\+")
 
 

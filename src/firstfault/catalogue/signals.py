@@ -25,6 +25,7 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         title: What a rank has done that stands on it, as a past participle phrase.
         backend: Only jobs of this backend climb it ("nccl", "gloo"); "" for all.
         optional: Only shown where a line of the input mentions it (the launcher's own rendezvous).
+        stops: Globs of causes that stop a rank here where their line does not say on which rung.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     title: str
     backend: str = ""
     optional: bool = False
+    stops: list[str] = []
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

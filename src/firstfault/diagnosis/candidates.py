@@ -14,10 +14,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Candidate", "weigh"]
 
-# A line that the same rank climbed past later was a hiccup.
+# A line that the same rank climbed past later was a hiccup, unless it is one that hardly ever is.
 RECOVERED = 0.12
+RECOVERED_STRONG = 0.6
+STRONG = 0.7
 # Something that went wrong before training steps or a good end need not have mattered.
 SURVIVED = 0.35
+# A complaint about the start of a program whose source shows it running already is not about this start.
+ALREADY_PAST = 0.6
+START_RUNGS = frozenset({"admitted", "scheduled", "image", "started"})
+# What was derived from several lines has looked at what came after them.
+DERIVED = "/derived-"
 # The aftermath of a cause hints at it; alone it must lose against any root line.
 AFTERMATH = 0.3
 # Further signatures of the same cause are often the same event in other words.
@@ -30,7 +37,7 @@ class Candidate:
 
     Attributes:
         support: 0 to 1: how likely this is the first fault given its own lines alone.
-        roots: Lines that are the fault itself, strongest first.
+        roots: Lines that are the fault itself, in the order of sources and lines.
         others: Its consequences and context.
     """
 
@@ -52,6 +59,7 @@ def weigh(facts: Facts, derived: Iterable[Observation]) -> list[Candidate]:
     by_cause: dict[str, list[Observation]] = {}
     for item in (*facts.faults, *derived):
         by_cause.setdefault(item.cause, []).append(item)
+    ran = _first_work(facts)
     writers = {(writer.rank, "" if writer.rank is not None else writer.source): writer for writer in facts.writers}
     candidates = []
     for cause, items in by_cause.items():
@@ -60,6 +68,8 @@ def weigh(facts: Facts, derived: Iterable[Observation]) -> list[Candidate]:
             if item.role in (Role.ROOT, Role.CONSEQUENCE):
                 writer = writers.get((item.rank, "" if item.rank is not None else item.source))
                 weight = item.strength * _survival(item, writer, facts)
+                if item.line is not None and ran.get(item.source, item.line) < item.line:
+                    weight *= ALREADY_PAST if facts.rungs.get(item.signature) in START_RUNGS else 1
                 weight *= AFTERMATH if item.role is Role.CONSEQUENCE else 1
                 weights[item.signature] = max(weights.get(item.signature, 0.0), weight)
         if not weights:
@@ -70,10 +80,14 @@ def weigh(facts: Facts, derived: Iterable[Observation]) -> list[Candidate]:
         for item in items:
             if item.role is Role.EXONERATING:
                 support *= 1 - item.strength
-        roots = [item for item in items if item.role is Role.ROOT]
+        roots = sorted((item for item in items if item.role is Role.ROOT), key=_position)
         others = [item for item in items if item.role in (Role.CONSEQUENCE, Role.CONTEXT)]
         candidates.append(Candidate(cause, support, roots, others))
     return sorted(candidates, key=lambda one: (-one.support, one.cause))
+
+
+def _position(item: Observation) -> tuple[str, int, str]:
+    return item.source, item.line or 0, item.signature
 
 
 def _combine(weights: Iterable[float]) -> float:
@@ -85,15 +99,25 @@ def _combine(weights: Iterable[float]) -> float:
     return 1 - doubt
 
 
+def _first_work(facts: Facts) -> dict[str, int]:
+    """Source → the first line that shows a job at work in it."""
+    lines: dict[str, int] = {}
+    for name in ("watchdog.timeout", "job.step", "job.sum", "nccl.init-complete"):
+        for item in facts.signals.get(name, ()):
+            if item.line is not None:
+                lines[item.source] = min(item.line, lines.get(item.source, item.line))
+    return lines
+
+
 def _survival(item: Observation, writer: Writer | None, facts: Facts) -> float:
     """How much of a line's weight is left when the same writer got further afterwards."""
-    if writer is None or item.line is None:
+    if writer is None or item.line is None or DERIVED in item.signature:
         return 1.0
     height = facts.order.get(facts.rungs.get(item.signature, ""))
     for rung, line in writer.reached.items():
         later = line.source == item.source and line.line is not None and line.line > item.line
         if later and height is not None and facts.order[rung] >= height:
-            return RECOVERED
+            return RECOVERED_STRONG if item.strength >= STRONG else RECOVERED
     last_good = max(
         (
             seen.line or 0

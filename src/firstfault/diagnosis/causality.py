@@ -22,9 +22,11 @@ __all__ = ["Standing", "rank_causes"]
 CLOCK_TOLERANCE_S = 5.0
 # Output of threads and of the launcher mixes within a log by about this much.
 LINE_TOLERANCE = 60
-# An explanation must be about as well seen as what it explains.
+# An explanation must be about as well seen as what it explains; less so where a card names the very cause.
 ENOUGH = 0.55
-COMPARABLE = 0.8
+ENOUGH_NAMED = 0.4
+# Among causes that none explains, one that is seen almost as well and began earlier is the first.
+COMPARABLE = 0.88
 
 
 @dataclass
@@ -44,20 +46,7 @@ def rank_causes(candidates: list[Candidate], catalogue: Catalogue) -> Standing |
     """Decide which candidate is the first cause; None when there is no candidate."""
     if not candidates:
         return None
-    explained: dict[str, tuple[Candidate, Candidate, str]] = {}
-    for later in candidates:
-        for earlier in candidates:
-            if earlier is later or earlier.support < ENOUGH * later.support:
-                continue
-            why = _why(earlier.cause, later.cause, catalogue)
-            if why is None or _is_after(earlier, later):
-                continue
-            mutual = _why(later.cause, earlier.cause, catalogue) is not None and not _is_after(later, earlier)
-            if mutual and (later.support, later.cause) > (earlier.support, earlier.cause):
-                continue
-            known = explained.get(later.cause)
-            if known is None or known[1].support < earlier.support:
-                explained[later.cause] = (later, earlier, why)
+    explained = _find_explained(candidates, catalogue)
     open_ones = [one for one in candidates if one.cause not in explained] or candidates[:1]
     best = open_ones[0]
     for rival in open_ones[1:]:
@@ -67,9 +56,48 @@ def rank_causes(candidates: list[Candidate], catalogue: Catalogue) -> Standing |
     return Standing(best, [item for item in explained.values() if item[0] is not best], independent)
 
 
-def _why(by: str, what: str, catalogue: Catalogue) -> str | None:
-    card = catalogue.cards.get(by)
-    if card is not None and any(fnmatchcase(what, glob) for glob in card.explains):
+def _find_explained(candidates: list[Candidate], catalogue: Catalogue) -> dict[str, tuple[Candidate, Candidate, str]]:
+    """Cause → (its candidate, the best seen one that explains it, why)."""
+    explained: dict[str, tuple[Candidate, Candidate, str]] = {}
+    explains = _explains(catalogue)
+    for later in candidates:
+        for earlier in candidates:
+            why = _explanation(earlier, later, explains, catalogue)
+            if why is None:
+                continue
+            mutual = _explanation(later, earlier, explains, catalogue) is not None
+            if mutual and (later.support, later.cause) > (earlier.support, earlier.cause):
+                continue
+            known = explained.get(later.cause)
+            if known is None or known[1].support < earlier.support:
+                explained[later.cause] = (later, earlier, why)
+    return explained
+
+
+def _explanation(
+    earlier: Candidate, later: Candidate, explains: dict[str, set[str]], catalogue: Catalogue
+) -> str | None:
+    """Why one explains the other, or None: nothing says that it can, it is seen too poorly, or it came later."""
+    if earlier is later:
+        return None
+    why = _why(earlier.cause, later.cause, explains, catalogue)
+    if why is None or _is_after(earlier, later):
+        return None
+    named = later.cause in explains.get(earlier.cause, ())
+    enough = ENOUGH_NAMED if named else ENOUGH
+    return why if earlier.support >= enough * later.support else None
+
+
+def _explains(catalogue: Catalogue) -> dict[str, set[str]]:
+    """Cause → globs of what it explains, by its own card and those of its variants."""
+    found: dict[str, set[str]] = {}
+    for card in catalogue.cards.values():
+        found.setdefault(card.cause, set()).update(card.explains)
+    return found
+
+
+def _why(by: str, what: str, explains: dict[str, set[str]], catalogue: Catalogue) -> str | None:
+    if any(fnmatchcase(what, glob) for glob in explains.get(by, ())):
         return f"it follows from {by}"
     for rule in catalogue.causality:
         if any(fnmatchcase(by, glob) for glob in rule.by) and any(fnmatchcase(what, glob) for glob in rule.explains):
@@ -84,8 +112,13 @@ def _is_after(one: Candidate, other: Candidate) -> bool:
 
 
 def _clearly_before(one: Candidate, other: Candidate) -> bool:
-    order = _order(one.first, other.first)
-    return order is not None and order < 0
+    first, second = one.first, other.first
+    order = _order(first, second)
+    if order:
+        return order < 0
+    if first.source == second.source and first.line is not None and second.line is not None:
+        return first.line < second.line
+    return False
 
 
 def _order(one: Observation, other: Observation) -> int | None:

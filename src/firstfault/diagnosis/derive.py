@@ -52,21 +52,42 @@ def _stuck_in_init(facts: Facts) -> list[Observation]:
 
 
 def _never_arrived(facts: Facts) -> list[Observation]:
-    """Ranks whose last enqueued work is behind that of their peers never came to the collective."""
-    last: dict[int, tuple[int, Observation]] = {}
+    """Ranks whose last enqueued work is behind that of their peers in one group never came to the collective."""
+    for last in _last_enqueued(facts).values():
+        highest = max(enqueued for enqueued, _ in last.values())
+        behind = sorted(rank for rank, (enqueued, _) in last.items() if enqueued < highest)
+        if behind and len(behind) < len(last):
+            line = last[behind[0]][1]
+            names = ",".join(map(str, behind))
+            return [_derived(line, "workload.collective.straggler", "behind", 0.7, behind=names)]
+    return []
+
+
+def _last_enqueued(facts: Facts) -> dict[str, dict[int, tuple[int, Observation]]]:
+    """Process group → rank → (number of its last enqueued work, the line that says so)."""
+    groups: dict[str, dict[int, tuple[int, Observation]]] = {}
     for item in facts.signals.get("watchdog.status", ()):
         if item.rank is not None:
+            last = groups.setdefault(item.fields.get("pg", ""), {})
             enqueued = int(item.fields["enqueued"])
             if item.rank not in last or enqueued > last[item.rank][0]:
                 last[item.rank] = (enqueued, item)
-    if len(last) < 2:
+    return groups
+
+
+def _came_late(facts: Facts) -> list[Observation]:
+    """Some ranks timed out in a collective that another one, which complains of nothing, went through later."""
+    timeouts = [item for item in facts.signals.get("watchdog.timeout", ()) if item.rank is not None]
+    waiting = {item.rank for item in timeouts}
+    late = [
+        one
+        for one in facts.ranks
+        if one.rank not in waiting and not one.faults and {"job.finished", "nccl.destroyed"} & set(one.signals)
+    ]
+    if not timeouts or not late or len(late) > len(waiting):
         return []
-    highest = max(enqueued for enqueued, _ in last.values())
-    behind = sorted(rank for rank, (enqueued, _) in last.items() if enqueued < highest)
-    if not behind or len(behind) == len(last):
-        return []
-    line = last[behind[0]][1]
-    return [_derived(line, "workload.collective.straggler", "behind", 0.7, behind=",".join(map(str, behind)))]
+    names = ",".join(str(one.rank) for one in late)
+    return [_derived(timeouts[0], "workload.collective.straggler", "finished-without-peers", 0.6, late=names)]
 
 
 def _cut_after_init(facts: Facts) -> list[Observation]:
@@ -89,26 +110,32 @@ _SAME_SIZE_EVERYWHERE = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "ALLGATHE
 
 
 def _mismatch(facts: Facts) -> list[Observation]:
-    """Two ranks time out at the same number in different operations, or in one whose sizes must agree and do not."""
-    operations: dict[str, dict[str, Observation]] = {}
+    """Ranks of one group wait in different operations, or in one whose sizes must agree and do not.
+
+    The program then called different collectives on them. Ranks of different groups do so by design: their lines are
+    compared only where the group is the same, or where no line tells groups and the numbers are the same.
+    """
+    group_of = {item.rank: item.fields.get("pg", "") for item in facts.signals.get("watchdog.status", ())}
+    waits: dict[str, dict[int, Observation]] = {}
     for item in facts.signals.get("watchdog.timeout", ()):
-        operation = item.fields["op"]
-        if operation in _SAME_SIZE_EVERYWHERE and item.fields.get("numel"):
-            operation += f" of {item.fields['numel']} elements"
-        operations.setdefault(item.fields["seq"], {}).setdefault(operation, item)
-    for by_operation in operations.values():
-        if len(by_operation) > 1:
-            line = next(iter(by_operation.values()))
-            return [
-                _derived(
-                    line,
-                    "workload.collective.mismatch",
-                    "different-operations",
-                    0.8,
-                    ops=", ".join(sorted(by_operation)),
-                )
-            ]
+        if item.rank is not None:
+            waits.setdefault(group_of.get(item.rank, ""), {})[item.rank] = item
+    for group, by_rank in waits.items():
+        numbers = {item.fields["seq"] for item in by_rank.values()}
+        operations = {_operation(item) for item in by_rank.values()}
+        if len(operations) > 1 and (len(numbers) == 1 or group):
+            strength = 0.8 if len(numbers) == 1 else 0.72
+            line = next(iter(by_rank.values()))
+            names = ", ".join(sorted(operations))
+            return [_derived(line, "workload.collective.mismatch", "different-operations", strength, ops=names)]
     return []
+
+
+def _operation(item: Observation) -> str:
+    operation = item.fields["op"]
+    if operation in _SAME_SIZE_EVERYWHERE and item.fields.get("numel"):
+        return f"{operation} of {item.fields['numel']} elements"
+    return operation
 
 
 def _missing_ranks(facts: Facts) -> list[Observation]:
@@ -119,10 +146,57 @@ def _missing_ranks(facts: Facts) -> list[Observation]:
     return []
 
 
-def _timed_out(facts: Facts) -> list[Observation]:
-    """A collective timed out: true whenever the watchdog says so, and the least that can be said."""
-    found = facts.signals.get("watchdog.timeout", ())
-    return [_derived(found[0], "workload.collective.timeout", "watchdog", 0.4)] if found else []
+def _refused_by_retry(facts: Facts) -> list[Observation]:
+    """The store's client gave up before its time and tried again: something answered each attempt, with a refusal.
+
+    Where packets are dropped, the first attempt uses up all of the time and no second one is made (measured).
+    """
+    if facts.has("store.no-name", "store.syn-timeout"):
+        return []
+    retries = facts.signals.get("store.retry", [])
+    return [_derived(retries[0], "network.c10d.refused", "second-try", 0.5)] if retries else []
 
 
-_RULES = (_stuck_in_init, _never_arrived, _cut_after_init, _mismatch, _missing_ranks, _timed_out)
+def _went_silent(facts: Facts) -> list[Observation]:
+    """One rank's log just ends while its peers complain: it was killed, or it is stuck where it prints nothing.
+
+    A living rank answers its peers' time-out (its own watchdog, a dump signal); a dead one closes its sockets.
+    """
+    ranks = facts.ranks
+    complaint = facts.first("peer.closed") or facts.first("watchdog.timeout")
+    if complaint is None or not 2 <= len(ranks) == facts.world_size:
+        return []
+    spoke = {"peer.closed", "watchdog.timeout", "watchdog.status", "python.traceback", "job.finished", "nccl.destroyed"}
+    silent = [one for one in ranks if not one.faults and not spoke & set(one.signals) and not one.complains]
+    if not silent or len(silent) > len(ranks) // 2:
+        return []
+    names = ",".join(str(one.rank) for one in silent)
+    if facts.has("peer.closed") and not facts.has("watchdog.timeout"):
+        return [_derived(complaint, "workload.signal.killed", "log-just-ends", 0.55, silent=names)]
+    return [
+        _derived(complaint, "workload.signal.killed", "log-just-ends", 0.45, silent=names),
+        _derived(complaint, "workload.collective.straggler", "log-just-ends", 0.35, silent=names),
+    ]
+
+
+def _hangs_over_p2p(facts: Facts) -> list[Observation]:
+    """All ranks are ready on one node, channels go via P2P, the GPUs spin, and nothing is ever done."""
+    line = facts.first("transport.channel-p2p")
+    ready = facts.has("nccl.init-complete") and not facts.has("transport.channel-net")
+    progress = facts.has("job.step", "job.sum", "job.finished", "nccl.destroyed", "vllm.serving")
+    if line is None or not ready or progress or not facts.has("gpu.busy"):
+        return []
+    return [_derived(line, "network.nccl.p2p-broken", "busy-without-progress", 0.45)]
+
+
+_RULES = (
+    _stuck_in_init,
+    _never_arrived,
+    _came_late,
+    _cut_after_init,
+    _mismatch,
+    _missing_ranks,
+    _refused_by_retry,
+    _went_silent,
+    _hangs_over_p2p,
+)

@@ -72,6 +72,7 @@ def _problems(result: ScanResult) -> list[str]:
 def _status(standing: Standing | None, facts: Facts) -> Literal["fault", "healthy", "unknown"]:
     support = standing.first.support if standing else 0.0
     health = facts.health
-    if support >= BLAME and not (support < WEAK and health >= WELL):
+    failed = facts.has("watchdog.timeout", "python.traceback")
+    if support >= BLAME and (failed or support >= WEAK or health < WELL):
         return "fault"
     return "healthy" if health >= 0.15 else "unknown"

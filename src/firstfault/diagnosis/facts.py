@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from firstfault.model import Observation, Role
@@ -26,6 +27,7 @@ class Writer:
         reached: Rung → first line that shows it standing there.
         trying: Rung → last line that shows it working there.
         faults: Root observations that it printed.
+        complains: Whether it printed any other line of a fault.
     """
 
     rank: int | None
@@ -33,6 +35,7 @@ class Writer:
     reached: dict[str, Observation] = field(default_factory=dict)
     trying: dict[str, Observation] = field(default_factory=dict)
     faults: list[Observation] = field(default_factory=list)
+    complains: bool = False
     signals: dict[str, list[Observation]] = field(default_factory=lambda: defaultdict(list))
 
     def first(self, signal: str) -> Observation | None:
@@ -51,6 +54,7 @@ class Facts:
         writers: Participants, ranks first and in order.
         rungs: Rung of each signature (cards and signals), "" left out.
         order: Rung id → its height, over all ladders.
+        stops: (glob of causes, rung on which they stop a rank), most specific rungs first as the ladder has them.
     """
 
     signals: dict[str, list[Observation]]
@@ -58,6 +62,13 @@ class Facts:
     writers: list[Writer]
     rungs: dict[str, str]
     order: dict[str, int]
+    stops: list[tuple[str, str]] = field(default_factory=list)
+
+    def stop_of(self, item: Observation) -> str:
+        """The rung on which a fault's line stops whoever printed it; "" when nothing says."""
+        if rung := self.rungs.get(item.signature):
+            return rung
+        return next((rung for glob, rung in self.stops if fnmatchcase(item.cause, glob)), "")
 
     def has(self, *signals: str) -> bool:
         """Whether any of these signals was seen."""
@@ -137,5 +148,8 @@ def gather_facts(observations: list[Observation], catalogue: Catalogue) -> Facts
             faults.append(item)
             if item.role is Role.ROOT:
                 writer.faults.append(item)
+            elif item.role is Role.CONSEQUENCE:
+                writer.complains = True
     ordered = sorted(writers.values(), key=lambda one: (one.rank is None, one.rank or 0, one.source))
-    return Facts(dict(signals), faults, ordered, rungs, order)
+    stops = [(glob, rung.id) for rung in catalogue.rungs for glob in rung.stops]
+    return Facts(dict(signals), faults, ordered, rungs, order, stops)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model import Ladder, LadderGroup, Observation, Role
 
@@ -33,17 +34,15 @@ def build_ladder(facts: Facts, catalogue: Catalogue, cause: str | None) -> Ladde
         cause: The first cause, whose own lines say best why a rank stopped; None when nothing is wrong.
     """
     rungs = _rungs_of(facts, catalogue)
-    names = [rung.id for rung in rungs]
-    titles = {rung.id: rung.title for rung in rungs}
-    fates: dict[tuple[str | None, str | None, str], list[int]] = {}
+    builder = _Fates(facts, catalogue, [rung.id for rung in rungs], {rung.id: rung.title for rung in rungs}, cause)
+    fates: dict[_Fate, list[int]] = {}
     for writer in facts.ranks or facts.writers[:1]:
-        fate = _fate(writer, names, titles, facts, cause)
-        fates.setdefault(fate, []).append(writer.rank if writer.rank is not None else 0)
+        fates.setdefault(builder.of(writer), []).append(writer.rank if writer.rank is not None else 0)
     groups = [
-        LadderGroup(ranks=ranges(ranks), reached=reached, stopped_at=stopped, why=why)
-        for (reached, stopped, why), ranks in sorted(fates.items(), key=lambda item: min(item[1]))
+        LadderGroup(ranks=ranges(ranks), reached=fate.reached, stopped_at=fate.stopped_at, why=fate.why)
+        for fate, ranks in sorted(fates.items(), key=lambda item: min(item[1]))
     ]
-    return Ladder(rungs=names, groups=groups)
+    return Ladder(rungs=builder.names, groups=groups)
 
 
 def _rungs_of(facts: Facts, catalogue: Catalogue) -> list[Rung]:
@@ -55,7 +54,7 @@ def _rungs_of(facts: Facts, catalogue: Catalogue) -> list[Rung]:
         rung
         for rung in catalogue.rungs
         if rung.ladder in ladders
-        and (not rung.backend or rung.backend == (backend or "nccl"))
+        and (not rung.backend or rung.backend == backend)
         and (not rung.optional or rung.id in mentioned)
     ]
 
@@ -66,29 +65,60 @@ def _seen(facts: Facts) -> set[str]:
     }
 
 
-def _fate(
-    writer: Writer, names: list[str], titles: dict[str, str], facts: Facts, cause: str | None
-) -> tuple[str | None, str | None, str]:
-    heights = [names.index(rung) for rung in writer.reached if rung in names]
-    reached = max(heights, default=names.index("process") if "process" in names else -1)
-    fault = _stopping_line(writer, facts, cause)
-    stop = facts.rungs.get(fault.signature, "") if fault else ""
-    tried = [names.index(rung) for rung in writer.trying if rung in names]
-    if stop in names and names.index(stop) > 0 and not any(height >= names.index(stop) for height in heights):
-        reached = max(reached, names.index(stop) - 1)
-    name = names[reached] if reached >= 0 else None
-    if fault is None and (cause is None or name in ("finished", "serving", "ready")):
-        return name, None, titles.get(name or "", "it ran") if name else "it ran"
-    if stop not in names:
-        following = [height for height in tried if height > reached] or [min(reached + 1, len(names) - 1)]
-        stop = names[min(following)]
-    why = fault.cause if fault else "it went quiet: nothing that it printed says why"
-    return name, stop, why
+class _Fate(NamedTuple):
+    reached: str | None
+    stopped_at: str | None
+    why: str
 
 
-def _stopping_line(writer: Writer, facts: Facts, cause: str | None) -> Observation | None:
-    """The fault line that says best why this rank stopped: of the first cause, else the strongest."""
-    own = [item for item in writer.faults if item.cause == cause] or writer.faults
-    if not own:
-        return None
-    return max(own, key=lambda item: (item.signature in facts.rungs, item.strength))
+@dataclass
+class _Fates:
+    """Says for one participant after the other how far it got, and why no further."""
+
+    facts: Facts
+    catalogue: Catalogue
+    names: list[str]
+    titles: dict[str, str]
+    cause: str | None
+
+    def of(self, writer: Writer) -> _Fate:
+        """Place one participant."""
+        heights = [self.names.index(rung) for rung in writer.reached if rung in self.names]
+        start = self.names.index("process") if "process" in self.names else -1
+        reached = max(heights, default=start)
+        if "process" in self.names and any(name.startswith(("job.", "world.")) for name in writer.signals):
+            reached = max(reached, start)
+        fault = self._stopping_line(writer)
+        stop = self._on_this_ladder(self.facts.stop_of(fault)) if fault else ""
+        if stop in self.names and not heights:
+            reached = max(reached, self.names.index(stop) - 1)
+        name = self.names[reached] if reached >= 0 else None
+        if fault is None and (self.cause is None or name in ("finished", "serving", "ready")):
+            return _Fate(name, None, self.titles.get(name or "", "it ran"))
+        if stop not in self.names or self.names.index(stop) <= reached:
+            tried = [self.names.index(rung) for rung in writer.trying if rung in self.names]
+            above = [height for height in tried if height > reached] or [reached + 1]
+            stop = self.names[min(*above, len(self.names) - 1)]
+        return _Fate(name, stop, self._why(writer, fault))
+
+    def _on_this_ladder(self, rung: str) -> str:
+        """The rung, or the next higher one that this job climbs (gloo has its mesh where NCCL has its bootstrap)."""
+        height = self.facts.order.get(rung)
+        if height is None or rung in self.names:
+            return rung
+        return next((name for name in self.names if self.facts.order[name] > height), "")
+
+    def _stopping_line(self, writer: Writer) -> Observation | None:
+        """The fault line that says best why this participant stopped: of the first cause, else the strongest."""
+        own = [item for item in writer.faults if item.cause == self.cause] or writer.faults
+        return max(own, key=lambda item: (item.signature in self.facts.rungs, item.strength), default=None)
+
+    def _why(self, writer: Writer, fault: Observation | None) -> str:
+        waits = writer.signals.get("watchdog.timeout")
+        if waits and (fault is None or fault.cause.startswith("workload.collective.") or fault.cause != self.cause):
+            operation = waits[0].fields["op"].strip("_").lower()
+            return f"it waits in {operation} {waits[0].fields['seq']}"
+        if fault is None:
+            return "it went quiet: nothing that it printed says why"
+        card = self.catalogue.cards.get(fault.cause)
+        return f"{card.title} ({fault.cause})" if card else fault.cause
