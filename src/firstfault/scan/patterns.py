@@ -53,8 +53,8 @@ class Pattern:
         return re.compile(self.unless) if self.unless else None
 
     def confirm(self, message: str, raw: str) -> re.Match[str] | None:
-        """Return the match on the message (prefixes taken off) or on the raw line, unless the line is vetoed."""
-        match = self.compiled.search(message) or (self.compiled.search(raw) if raw is not message else None)
+        """Return the match on the raw line or on the message (prefixes taken off), unless the line is vetoed."""
+        match = self.compiled.search(raw) or (self.compiled.search(message) if message != raw else None)
         if match is None or (self.veto is not None and self.veto.search(raw)):
             return None
         return match
