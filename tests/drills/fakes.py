@@ -84,7 +84,7 @@ class FakeWorld:
 
     def poll(self, seconds):
         self._call("poll")
-        if self.hang:
+        if self.hang and self.cut:
             return None
         return RankExit(*self.job.pop(0), time.time()) if self.job else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import msgspec
 import pytest
 
 from drills.fakes import drill
@@ -114,6 +115,31 @@ def test_fault_that_stays_is_an_error_that_says_so(make):
         machine.run()
     assert "run-ended" not in events(journal)
     assert events(journal)[-1] == "owed"
+
+
+def test_hanging_ranks_are_ended_at_the_deadline(make):
+    """Ranks that never end count as hung, and the drill goes on."""
+    machine, world, _, watcher = make()
+    world.hang = True
+    workload = msgspec.structs.replace(machine.scenario.workload, deadline_s=0.2)
+    machine.scenario = msgspec.structs.replace(machine.scenario, workload=workload)
+    report = machine.run()
+    assert [rank.exit_code for rank in report.phases[1].ranks] == [None, None]
+    assert "deadline-passed" in watcher.events
+    assert [phase.name for phase in report.phases] == ["baseline", "injected", "restored"]
+
+
+def test_fault_waits_for_its_step(make):
+    """An injection with a trigger acts while the job runs, and the paths are probed after the job."""
+    machine, _, _, watcher = make()
+    late = msgspec.structs.replace(machine.scenario.injections[0], start=Start(step=1))
+    machine.scenario = msgspec.structs.replace(machine.scenario, injections=[late])
+    report = machine.run()
+    assert report.phases[1].ranks[0].exit_code == 0, "the cut came after the connection"
+    started = [place for place, event in enumerate(watcher.events) if event == "job-started"][1]
+    assert watcher.events.index("injecting") > started
+    assert not report.phases[1].probes[0].reachable
+    assert report.restored
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from firstfault.act.world import WorldLostError
+from firstfault.drills import recover, run_drill
 from support.kills import POINTS, kill_after, kill_at, processes_of, random_moments
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("netns")]
@@ -42,6 +44,32 @@ def test_polite_signals_take_the_fault_back(quick, tmp_path, point, count, numbe
     found = kill_at(quick, point, count, tmp_path, number=number)
     assert found.owed == []
     assert found.left == []
+
+
+class KillsTheWorld:
+    """Kills the world, not the tool, at an event."""
+
+    def __init__(self, state):
+        self.state = state
+        self.seen = 0
+
+    def event(self, name, fields):
+        if name == "world-opened":
+            self.stub = fields["identity"]["stub"]
+        if name == "job-started":
+            self.seen += 1
+            if self.seen == 2:
+                os.kill(self.stub, signal.SIGKILL)
+
+    def tick(self):
+        pass
+
+
+def test_death_of_the_world_is_an_error_and_owes_nothing(quick, state):
+    """When somebody kills the world itself, the fault is gone with it: an error that says so, and a closed journal."""
+    with pytest.raises(WorldLostError, match=r"ended unexpectedly|is gone"):
+        run_drill(quick, observer=KillsTheWorld(state))
+    assert recover(state) == []
 
 
 def test_harness_sees_what_is_left(tmp_path):

@@ -143,7 +143,7 @@ class LocalWorld:
         with theirs:
             self._stub = subprocess.Popen(
                 [
-                    *(sys.executable, "-X", "faulthandler=0", "-m", "firstfault.act.world_init"),
+                    *(sys.executable, "-m", "firstfault.act.world_init"),
                     *(str(theirs.fileno()), str(os.getpid()), str(self._scratch)),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -189,7 +189,10 @@ class LocalWorld:
         ready, _, _ = select.select([self._control], [], [], max(0.0, seconds))
         if not ready:
             raise WorldLostError("the local world does not answer; it is being ended", "run the drill again")
-        message, fds = wire.receive(self._control)
+        try:
+            message, fds = wire.receive(self._control)
+        except ConnectionResetError:
+            message = None
         if message is None:
             raise WorldLostError("the local world ended unexpectedly", "run the drill again; see `dmesg` for a kill")
         return message, fds

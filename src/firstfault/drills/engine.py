@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
+from firstfault.act.world import WorldLostError
 from firstfault.drills.compare import compare, facts, recovery
 from firstfault.drills.diagnose import diagnose
 from firstfault.drills.injectors import Injector, Start, undo_record
@@ -235,12 +236,14 @@ class Drill:
     def _take_back(self) -> None:
         """Undo what was recorded, newest first. No signal stops it."""
         with self.interrupts.hold():
-            self.world.end_job()
             while self._owed:
                 undo = self._owed[-1]
                 self._say("undoing", undo=undo.id)
                 try:
                     undo_record(undo.kind, self.world, undo.record)
+                except WorldLostError:
+                    self._owed.clear()  # the fault was part of that world, and is gone with it
+                    raise
                 except (OSError, FirstFaultError) as error:
                     self._say("undo-failed", undo=undo.id, error=str(error))
                     raise RestoreError(
@@ -249,6 +252,7 @@ class Drill:
                     ) from error
                 self._owed.pop()
                 self._say("undone", undo=undo.id)
+            self.world.end_job()
 
     # -- the job ---------------------------------------------------------------------------------------------------
 

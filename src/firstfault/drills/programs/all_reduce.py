@@ -27,6 +27,11 @@ timeout = dt.timedelta(seconds=float(os.environ.get("FIRSTFAULT_TIMEOUT", "120")
 rank, world_size = os.environ["RANK"], os.environ["WORLD_SIZE"]
 master = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
 print(f"[init] host={socket.gethostname()} rank={rank} ws={world_size} master={master}", flush=True)
+# A program that says under which settings it runs lets its logs be understood without the manifest.
+settings = " ".join(
+    f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(("NCCL_", "GLOO_"))
+)
+print(f"[env] backend={backend} {settings}", flush=True)
 
 device = torch.device("cpu")
 if backend == "nccl":
