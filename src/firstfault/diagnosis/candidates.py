@@ -27,6 +27,8 @@ START_RUNGS = frozenset({"admitted", "scheduled", "image", "started"})
 DERIVED = "/derived-"
 # The aftermath of a cause hints at it; alone it must lose against any root line.
 AFTERMATH = 0.3
+# Faults with which a job runs to its end, only slower: progress afterwards says nothing against them.
+SLOW = frozenset({"network.link.degraded", "network.efa.silent-fallback", "network.nccl.gdr-disabled"})
 # Further signatures of the same cause are often the same event in other words.
 FURTHER = 0.5
 
@@ -111,7 +113,7 @@ def _first_work(facts: Facts) -> dict[str, int]:
 
 def _survival(item: Observation, writer: Writer | None, facts: Facts) -> float:
     """How much of a line's weight is left when the same writer got further afterwards."""
-    if writer is None or item.line is None or DERIVED in item.signature:
+    if writer is None or item.line is None or DERIVED in item.signature or item.cause in SLOW:
         return 1.0
     height = facts.order.get(facts.rungs.get(item.signature, ""))
     for rung, line in writer.reached.items():
