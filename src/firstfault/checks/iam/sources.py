@@ -18,11 +18,12 @@ from firstfault.checks.located import Place, Unresolved
 from firstfault.checks.terraform.model import TerraformBlock, TerraformConfig
 from firstfault.errors import InputError
 
-__all__ = ["ACCOUNT", "REGION", "PolicySource", "Principal", "policy_sources", "principals", "role_arn"]
+__all__ = ["ACCOUNT", "REGION", "PolicySource", "Principal", "bucket_arn", "policy_sources", "principals", "role_arn"]
 
 ACCOUNT = "111122223333"
 REGION = "us-east-1"
 _GAP = re.compile(r"\$\{([\w.\[\]\"*-]+)\}")
+_DECLARED = re.compile(r"(?:^|\.)aws_(?:iam_role|iam_user|s3_bucket)\.")
 _IAM_VARIABLE = re.compile(r"(?:aws|ec2|s3|iam|saml|sts|cognito-identity)(?::|\.amazonaws)")
 _ARGUMENTS = {
     "aws_organizations_policy": ("content", "control"),
@@ -156,7 +157,7 @@ def _fill(config: TerraformConfig, text: str) -> str:
             return REGION
         if "partition" in ref:
             return "aws"
-        if ref.endswith(".arn") and ("aws_iam_role" in ref or "aws_iam_user" in ref):
+        if ref.endswith(".arn") and _DECLARED.search(ref):
             return _arn_of(config, ref)
         before = text[: match.start()]
         if re.search(r"arn:[\w-]+:[\w-]*:[\w-]*:$", before) or "account" in ref:
@@ -169,9 +170,11 @@ def _fill(config: TerraformConfig, text: str) -> str:
 
 def _arn_of(config: TerraformConfig, ref: str) -> str:
     address = ref.removesuffix(".arn")
-    for block in config.find("resource", "aws_iam_role", "aws_iam_user"):
+    for block in config.find("resource", "aws_iam_role", "aws_iam_user", "aws_s3_bucket"):
         if block.address == address:
-            return role_arn(block)
+            return bucket_arn(block) if block.type == "aws_s3_bucket" else role_arn(block)
+    if "aws_s3_bucket" in ref:
+        return f"arn:aws:s3:::{address.rpartition('.')[2]}"
     kind = "user" if "aws_iam_user" in ref else "role"
     return f"arn:aws:iam::{ACCOUNT}:{kind}/{address.rpartition('.')[2]}"
 
@@ -183,6 +186,12 @@ def role_arn(block: TerraformBlock) -> str:
     kind = "user" if block.type == "aws_iam_user" else "role"
     shown = name if isinstance(name, str) else block.name
     return f"arn:aws:iam::{ACCOUNT}:{kind}{path if isinstance(path, str) else '/'}{shown}"
+
+
+def bucket_arn(block: TerraformBlock) -> str:
+    """Return the ARN of a declared bucket; its label stands in for a name that is not known."""
+    name = block.get("bucket")
+    return f"arn:aws:s3:::{name if isinstance(name, str) else block.name}"
 
 
 def principals(inventory: Inventory) -> list[Principal]:

@@ -1,0 +1,18 @@
+module "eks" {
+  source  = "terraform-aws-modules/eks/aws"
+  version = "~> 21.0"
+  compute_config = {
+    enabled    = true
+    node_pools = ["general-purpose"]
+  }
+}
+resource "helm_release" "gpu_operator" {
+  name       = "gpu-operator"
+  repository = "https://helm.ngc.nvidia.com/nvidia"
+  chart      = "gpu-operator"
+  values = [yamlencode({
+    driver       = { enabled = false }
+    toolkit      = { enabled = false }
+    devicePlugin = { enabled = false }
+  })]
+}

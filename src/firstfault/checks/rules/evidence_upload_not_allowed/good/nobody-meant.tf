@@ -1,0 +1,3 @@
+resource "aws_s3_bucket" "evidence" {
+  bucket = "gpu-evidence"
+}
