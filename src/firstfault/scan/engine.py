@@ -1,23 +1,28 @@
 """Finds candidate lines: which patterns may match where, over raw bytes, many patterns at once.
 
-Two engines with one face. Hyperscan (Vectorscan) sees all patterns in one pass and lets go of the interpreter lock
-while it scans. It goes twice: a sieve of plain literals over everything (some gigabytes a second), then the patterns
-themselves over the few lines that stay in it. Where Hyperscan does not run, Python's `re` goes over the buffer once
-per pattern one of whose literals occurs in it.
+Two engines with one face. Hyperscan (Vectorscan) looks for the literals of all patterns at once, a gigabyte a second
+and core, and lets go of the interpreter lock meanwhile; each literal leads to the few patterns that need it. Where a
+chunk holds so many literals that this is no sieve any more, the patterns themselves go over the lines that hold one.
+Where Hyperscan does not run, Python's `re` goes over the buffer once per pattern one of whose literals occurs in it.
 
-Both may report too much (they do not know where a line's prefix ends); `Pattern.confirm` decides on the line. They
-never report too little, except for patterns of which one line per piece is wanted: there only the first line of each
-piece that holds one of their literals is looked at.
+Both may report too much; `Pattern.confirm` decides on the line. They never report too little, except for patterns of
+which one line per piece is wanted: there only the first line of each piece that holds one of their literals is looked
+at.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from bisect import bisect_right
+from collections import defaultdict
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import msgspec
+
 from firstfault.catalogue import content_key, load_bytes, store_bytes
+from firstfault.scan import literals
 from firstfault.scan.literals import ignores_case, required_literals
 
 if TYPE_CHECKING:
@@ -27,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Candidate", "Engine", "HyperscanEngine", "ReEngine", "load_engine"]
 
-# With more hits of the sieve than one in so many bytes, the patterns themselves are faster over all of it.
-DENSE = 160
+# With more candidates than one in so many bytes, the patterns themselves sort them faster than Python does.
+DENSE = 1024
 
 
 class Candidate(NamedTuple):
@@ -54,8 +59,16 @@ class Engine(Protocol):
         ...
 
 
+class _Row(NamedTuple):
+    """One expression of the sieve, and the patterns to which it leads."""
+
+    expression: str
+    flags: int
+    patterns: list[int]
+
+
 class HyperscanEngine:
-    """All patterns in one Hyperscan database, their literals in another; both compiled once and cached.
+    """The literals of all patterns in one Hyperscan database, compiled once and cached.
 
     Args:
         patterns: The table; indexes in it are what `find` reports.
@@ -66,8 +79,12 @@ class HyperscanEngine:
 
         self._hyperscan = hyperscan
         self._local = threading.local()
-        self._patterns = self._database("patterns", [self._pattern_row(pattern) for pattern in patterns])
-        self._sieve = self._database("sieve", self._sieve_rows(patterns))
+        self._lock = threading.Lock()
+        self._table = patterns
+        table = "\0".join(f"{row.regex}\1{row.ignore_case}{row.first_only}" for row in patterns)
+        code = Path(literals.__file__).read_bytes() + Path(__file__).read_bytes()
+        self._key = content_key(table.encode(), hyperscan.__version__.encode(), code)  # type: ignore[attr-defined]
+        self._sieve, self._leads_to = self._load_sieve()
 
     def find(self, chunk: bytes, piece: int = 0) -> list[Candidate]:
         """Scan one chunk."""
@@ -82,111 +99,110 @@ class HyperscanEngine:
         return found
 
     def _find(self, part: bytes, base: int) -> list[Candidate]:
-        ends: list[int] = []
-        keep = ends.append
-        self._scan("sieve", self._sieve, part, lambda _index, _start, end, _flags, _context: keep(end))
-        if not ends:
+        hits = self._scan("sieve", self._sieve, part)
+        if not hits:
             return []
-        if len(ends) > len(part) // DENSE:
-            return _by_line(part, self._matches(part), [0], [base])
-        starts, lines = _cut_out(part, ends)
-        positions: list[int] = []
+        found: list[Candidate] = []
+        hits.sort()
+        start = stop = -1
+        on_line: set[int] = set()
+        for end, row in hits:
+            if end > stop:
+                start = part.rfind(b"\n", 0, end - 1) + 1
+                stop = part.find(b"\n", end - 1)
+                stop = len(part) if stop < 0 else stop
+                on_line.clear()
+            for pattern in self._leads_to[row]:
+                if pattern not in on_line:
+                    on_line.add(pattern)
+                    found.append(Candidate(base + start, base + end, pattern))
+        return self._sort_out(part, base, found) if len(found) > max(64, len(part) // DENSE) else found
+
+    def _sort_out(self, part: bytes, base: int, found: list[Candidate]) -> list[Candidate]:
+        """Keep the candidates whose pattern really matches on their line, as Hyperscan sees it."""
+        starts = sorted({candidate.start - base for candidate in found})
+        positions: dict[int, int] = {}
+        lines: list[bytes] = []
         position = 0
-        for line in lines:
-            positions.append(position)
+        for start in starts:
+            stop = part.find(b"\n", start)
+            line = part[start : len(part) if stop < 0 else stop]
+            positions[position] = start
+            lines.append(line)
             position += len(line) + 1
         buffer = b"\n".join(lines)
-        shifts = [base + start - position for start, position in zip(starts, positions, strict=True)]
-        return _by_line(buffer, self._matches(buffer), positions, shifts)
+        kept = {
+            (positions[buffer.rfind(b"\n", 0, max(end - 1, 0)) + 1], pattern)
+            for end, pattern in self._scan("full", self._full, buffer)
+        }
+        return [candidate for candidate in found if (candidate.start - base, candidate.pattern) in kept]
 
-    def _matches(self, buffer: bytes) -> list[tuple[int, int]]:
-        hits: list[tuple[int, int]] = []
-        keep = hits.append
-        self._scan("match", self._patterns, buffer, lambda index, _start, end, _flags, _context: keep((end, index)))
-        return hits
-
-    def _scan(self, name: str, database: Any, buffer: bytes, on_match: Any) -> None:
+    def _scan(self, name: str, database: Any, buffer: bytes) -> list[tuple[int, int]]:
         scratch = getattr(self._local, name, None)
         if scratch is None:
             scratch = self._hyperscan.Scratch(database)
             setattr(self._local, name, scratch)
-        database.scan(buffer, match_event_handler=on_match, scratch=scratch)
+        hits: list[tuple[int, int]] = []
+        keep = hits.append
+        database.scan(
+            buffer,
+            match_event_handler=lambda row, _start, end, _flags, _context: keep((end, row)),
+            scratch=scratch,
+        )
+        return hits
 
-    def _pattern_row(self, pattern: Pattern) -> tuple[str, int]:
+    @cached_property
+    def _full(self) -> Any:
+        """The patterns themselves; built only where a chunk is dense, since it takes some seconds once."""
+        with self._lock:
+            rows = [(row.superset, self._flags(row)) for row in self._table]
+            return self._load("patterns") or self._compile("patterns", rows)
+
+    def _flags(self, pattern: Pattern) -> int:
         flags: int = self._hyperscan.HS_FLAG_MULTILINE
-        return pattern.superset, flags | (self._hyperscan.HS_FLAG_CASELESS if pattern.ignore_case else 0)
+        return flags | (self._hyperscan.HS_FLAG_CASELESS if pattern.ignore_case else 0)
 
-    def _sieve_rows(self, patterns: Iterable[Pattern]) -> list[tuple[str, int]]:
+    def _load_sieve(self) -> tuple[Any, list[list[int]]]:
+        leads_to = load_bytes("leads", self._key)
+        database = self._load("sieve") if leads_to else None
+        if leads_to and database is not None:
+            return database, msgspec.msgpack.decode(leads_to, type=list[list[int]])
+        rows = self._sieve_rows(self._table)
+        store_bytes("leads", self._key, msgspec.msgpack.encode([row.patterns for row in rows]))
+        return self._compile("sieve", [(row.expression, row.flags) for row in rows]), [row.patterns for row in rows]
+
+    def _sieve_rows(self, patterns: Iterable[Pattern]) -> list[_Row]:
         """The literals of all patterns, each once; a pattern without selective ones stands in the sieve itself."""
         caseless, once = self._hyperscan.HS_FLAG_CASELESS, self._hyperscan.HS_FLAG_SINGLEMATCH
-        rows: dict[tuple[str, int], int] = {}
-        for pattern in patterns:
+        rows: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for index, pattern in enumerate(patterns):
             single = once if pattern.first_only else 0
-            literals = required_literals(pattern.superset, once=pattern.first_only)
-            if literals is None:
-                expression, flags = self._pattern_row(pattern)
-                rows[expression, flags & ~once] = flags | single
+            found = required_literals(pattern.superset, once=pattern.first_only)
+            if found is None:
+                rows[pattern.superset, self._flags(pattern) | single].append(index)
                 continue
             case = caseless if pattern.ignore_case or ignores_case(pattern.regex) else 0
-            for literal in literals:
-                # One pattern that wants every line decides against "once" for all that share the literal.
-                key = (re.escape(literal), case)
-                rows[key] = rows.get(key, once) & (case | single) | case
-        return sorted((expression, flags) for (expression, _), flags in rows.items())
+            for literal in found:
+                rows[re.escape(literal), case | single].append(index)
+        return [_Row(expression, flags, indexes) for (expression, flags), indexes in sorted(rows.items())]
 
-    def _database(self, kind: str, rows: list[tuple[str, int]]) -> Any:
-        hyperscan = self._hyperscan
-        table = "\0".join(f"{flags}\1{expression}" for expression, flags in rows)
-        key = content_key(table.encode(), hyperscan.__version__.encode())
-        if blob := load_bytes(kind, key):
+    def _load(self, kind: str) -> Any | None:
+        if blob := load_bytes(kind, self._key):
             try:
-                return hyperscan.loadb(blob, hyperscan.HS_MODE_BLOCK)
-            except hyperscan.HyperscanError:
+                return self._hyperscan.loadb(blob, self._hyperscan.HS_MODE_BLOCK)
+            except self._hyperscan.HyperscanError:
                 pass  # built for another processor or library: compile it here
-        database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        return None
+
+    def _compile(self, kind: str, rows: Sequence[tuple[str, int]]) -> Any:
+        database = self._hyperscan.Database(mode=self._hyperscan.HS_MODE_BLOCK)
         database.compile(
             expressions=[expression.encode() for expression, _ in rows],
             ids=list(range(len(rows))),
             flags=[flags for _, flags in rows],
         )
-        store_bytes(kind, key, hyperscan.dumpb(database))
+        store_bytes(kind, self._key, self._hyperscan.dumpb(database))
         return database
-
-
-def _cut_out(part: bytes, ends: list[int]) -> tuple[list[int], list[bytes]]:
-    """Return the lines on which the sieve's hits end, each once: where they start, and their bytes."""
-    starts: list[int] = []
-    lines: list[bytes] = []
-    stop = -1
-    for end in sorted(ends):
-        if end <= stop:
-            continue
-        start = part.rfind(b"\n", 0, end - 1) + 1
-        stop = part.find(b"\n", end - 1)
-        stop = len(part) if stop < 0 else stop
-        starts.append(start)
-        lines.append(part[start:stop])
-    return starts, lines
-
-
-def _by_line(buffer: bytes, hits: list[tuple[int, int]], positions: list[int], shifts: list[int]) -> list[Candidate]:
-    """Turn (end, pattern) pairs into candidates, one per line and pattern.
-
-    Args:
-        buffer: What was scanned.
-        hits: Where matches end in it.
-        positions: Offsets in the buffer from which on another shift holds.
-        shifts: What to add to an offset of the buffer for the offset in the chunk.
-    """
-    found: list[Candidate] = []
-    done: set[tuple[int, int]] = set()
-    for end, pattern in sorted(hits):
-        start = buffer.rfind(b"\n", 0, max(end - 1, 0)) + 1
-        if (start, pattern) not in done:
-            done.add((start, pattern))
-            shift = shifts[bisect_right(positions, start) - 1]
-            found.append(Candidate(start + shift, end + shift, pattern))
-    return found
 
 
 class ReEngine:
@@ -201,20 +217,20 @@ class ReEngine:
         for index, pattern in enumerate(patterns):
             flags = re.MULTILINE | (re.IGNORECASE if pattern.ignore_case else 0)
             ignore_case = pattern.ignore_case or ignores_case(pattern.regex)
-            literals = [
+            needed = [
                 literal.lower().encode() if ignore_case else literal.encode()
                 for literal in required_literals(pattern.superset, once=pattern.first_only) or ()
             ]
             compiled = re.compile(pattern.superset.encode(), flags)
-            self._rows.append((index, literals, compiled, ignore_case, pattern.first_only))
+            self._rows.append((index, needed, compiled, ignore_case, pattern.first_only))
 
     def find(self, chunk: bytes, piece: int = 0) -> list[Candidate]:
         """Scan one chunk."""
         found: list[Candidate] = []
         lowered = chunk.lower()
-        for index, literals, pattern, ignore_case, first_only in self._rows:
+        for index, needed, pattern, ignore_case, first_only in self._rows:
             where = lowered if ignore_case else chunk
-            if literals and not any(literal in where for literal in literals):
+            if needed and not any(literal in where for literal in needed):
                 continue
             found += _lines_with(pattern, chunk, index, (piece or len(chunk)) if first_only else 0)
         return sorted(found)

@@ -110,10 +110,10 @@ class LineCollector:
         pattern = self._patterns[index]
         if pattern.kinds and self.kind not in pattern.kinds:
             return
-        prefix = parse_prefix(raw)
-        match = pattern.confirm(raw[prefix.start :], raw)
+        match = pattern.confirm(raw)
         if match is None:
             return
+        prefix = parse_prefix(raw)
         if given is not None:
             _fill_in(prefix, given)
         fields = {name: value for name, value in match.groupdict().items() if value is not None}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 __all__ = ["ignores_case", "required_literals"]
 
 SHORTEST = 4
-LONGEST = 32
+LONGEST = 14
 MOST_LITERALS = 60
 # Lines of healthy jobs are full of these: no use as a sieve.
 HOPELESS = frozenset({"NCCL", "NCCL INFO ", " NCCL INFO ", "error", "rank", "rank ", "INFO", "info", "step", "loss"})

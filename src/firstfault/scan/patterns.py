@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from firstfault.model import Role
+from firstfault.scan.prefix import parse_prefix
 
 if TYPE_CHECKING:
     from firstfault.catalogue import Catalogue
@@ -52,9 +53,21 @@ class Pattern:
         """The veto pattern, compiled."""
         return re.compile(self.unless) if self.unless else None
 
-    def confirm(self, message: str, raw: str) -> re.Match[str] | None:
-        """Return the match on the raw line or on the message (prefixes taken off), unless the line is vetoed."""
-        match = self.compiled.search(raw) or (self.compiled.search(message) if message != raw else None)
+    @cached_property
+    def anchored(self) -> bool:
+        """Whether it says what a message begins with, so that prefixes matter."""
+        return self.superset != self.regex
+
+    def confirm(self, raw: str, message: str | None = None) -> re.Match[str] | None:
+        """Return the match on a line, or on its message where prefixes matter; None if there is none or it is vetoed.
+
+        Args:
+            raw: The whole line.
+            message: The line without its prefixes; read off it when needed, if None.
+        """
+        match = self.compiled.search(raw)
+        if match is None and self.anchored:
+            match = self.compiled.search(raw[parse_prefix(raw).start :] if message is None else message)
         if match is None or (self.veto is not None and self.veto.search(raw)):
             return None
         return match
