@@ -189,6 +189,15 @@ def _hangs_over_p2p(facts: Facts) -> list[Observation]:
     return [_derived(line, "network.nccl.p2p-broken", "busy-without-progress", 0.45)]
 
 
+def _gpu_not_requested(facts: Facts) -> list[Observation]:
+    """The program sees no GPU, and the Pod never asked for one."""
+    if not facts.has("pod.limits") or facts.has("pod.gpus"):
+        return []
+    cause = "workload.gpu.not-requested"
+    blind = [item for item in facts.faults if item.cause in {cause, "driver.gpu.not-visible"} and item.role is Role.ROOT]
+    return [_derived(blind[0], cause, "no-gpu-in-limits", 0.8)] if blind else []
+
+
 _RULES = (
     _stuck_in_init,
     _never_arrived,
@@ -196,6 +205,7 @@ _RULES = (
     _cut_after_init,
     _mismatch,
     _missing_ranks,
+    _gpu_not_requested,
     _refused_by_retry,
     _went_silent,
     _hangs_over_p2p,
