@@ -93,7 +93,7 @@ def _came_late(facts: Facts) -> list[Observation]:
 def _cut_after_init(facts: Facts) -> list[Observation]:
     """All ranks entered the same collective over the network and none left it: the data path, not a rank."""
     timeouts = [item for item in facts.signals.get("watchdog.timeout", ()) if item.rank is not None]
-    by_rank = {item.rank: item.fields["seq"] for item in timeouts}
+    by_rank = {item.rank: (item.fields["seq"], item.fields["op"]) for item in timeouts}
     status = [item for item in facts.signals.get("watchdog.status", ()) if item.rank is not None]
     counts = {(item.fields["enqueued"], item.fields["completed"]) for item in status}
     over_network = facts.has("transport.channel-net") or any(
