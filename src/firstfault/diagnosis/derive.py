@@ -194,7 +194,9 @@ def _gpu_not_requested(facts: Facts) -> list[Observation]:
     if not facts.has("pod.limits") or facts.has("pod.gpus"):
         return []
     cause = "workload.gpu.not-requested"
-    blind = [item for item in facts.faults if item.cause in {cause, "driver.gpu.not-visible"} and item.role is Role.ROOT]
+    blind = [
+        item for item in facts.faults if item.cause in {cause, "driver.gpu.not-visible"} and item.role is Role.ROOT
+    ]
     return [_derived(blind[0], cause, "no-gpu-in-limits", 0.8)] if blind else []
 
 
