@@ -228,7 +228,8 @@ def _card(code: int, row: XidCode, table: XidTable) -> Card:
         ],
         drill=Link(ids=["xid-31"]) if code == 31 else Link(ids=["kmsg-xid-sensor"]),
         check=_NOT_FOUND_BEFOREHAND,
-        alert=Link(none_because="filled in with the guardrails"),
+        alert=Link(ids=["xid"]),
+        detection_budget_s=60,
         references=["https://docs.nvidia.com/deploy/xid-errors/"],
     )
 
