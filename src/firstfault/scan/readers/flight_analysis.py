@@ -143,15 +143,14 @@ def _root(findings: list[Finding]) -> Finding | None:
     mismatch = [finding for finding in blaming if finding.kind.endswith("mismatch")]
     if mismatch:
         return mismatch[0]
-    waiting: set[int] = set()
-    for finding in findings:
-        waiting |= finding.waiting
-    roots = [finding for finding in blaming if not finding.ranks <= waiting]
-    ranks = {rank for finding in roots for rank in finding.ranks}
+    free = {
+        index: finding.ranks.difference(*(other.waiting for other in findings if other is not finding))
+        for index, finding in enumerate(blaming)
+    }
+    roots = [index for index, ranks in free.items() if ranks]
     if not roots or any(finding.kind == "no-dump" for finding in findings):
         return None
-    first = roots[0]
-    return msgspec.structs.replace(first, ranks=frozenset(ranks) if len(roots) > 1 else first.ranks - waiting)
+    return msgspec.structs.replace(blaming[roots[0]], ranks=frozenset().union(*(free[index] for index in roots)))
 
 
 class _GroupView:
