@@ -71,7 +71,7 @@ def test_a_rank_that_never_arrived_is_named():
 def test_a_rank_that_ran_ahead_less_far_is_not_blamed():
     """All wait in collective 3; that rank 1 enqueued fewer behind it says nothing."""
     found = findings(dump(*DONE, entry(3), entry(4)), dump(*DONE, entry(3)), dump(*DONE, entry(3), entry(4)))
-    assert found == ["all-started ranks=0-2 pg=0 seq=3 op=all_reduce"]
+    assert found == ["all-started ranks=0-2 pg=0 seq=3 op=all_reduce state=started"]
 
 
 def test_mismatches_blame_the_smaller_side():
@@ -90,14 +90,14 @@ def test_mismatches_blame_the_smaller_side():
 def test_sizes_that_may_differ_are_no_mismatch():
     """All-to-all moves what each pair needs; shapes of equal size are equal."""
     uneven = [dump(entry(1, "all_to_all", size=rank + 1)) for rank in range(3)]
-    assert findings(*uneven) == ["all-started ranks=0-2 pg=0 seq=1 op=all_to_all"]
+    assert findings(*uneven) == ["all-started ranks=0-2 pg=0 seq=1 op=all_to_all state=started"]
     shapes = [dump(entry(1, input_sizes=[shape], state="completed")) for shape in ([2, 2], [4], [1, 4])]
     assert findings(*shapes) == []
 
 
 def test_states_tell_a_stuck_stream_from_a_stuck_network():
     """Started everywhere: transport. Scheduled on one rank only: its GPU never got to it. Completed on some: a loss."""
-    assert findings(*[dump(entry(1))] * 3) == ["all-started ranks=0-2 pg=0 seq=1 op=all_reduce"]
+    assert findings(*[dump(entry(1))] * 3) == ["all-started ranks=0-2 pg=0 seq=1 op=all_reduce state=started"]
     assert findings(dump(entry(1)), dump(entry(1, state="scheduled")), dump(entry(1))) == [
         "not-started ranks=1 pg=0 seq=1 op=all_reduce",
         "culprit ranks=1 because=not-started pg=0 seq=1 op=all_reduce",
@@ -110,12 +110,11 @@ def test_states_tell_a_stuck_stream_from_a_stuck_network():
 def test_a_missing_dump_is_said_and_keeps_us_from_blaming():
     """A killed rank leaves no dump: it is named as such, nobody else is called the culprit."""
     assert findings(dump(entry(1)), None, dump(entry(1))) == [
-        "no-dump ranks=1 pg=0 seq=1 op=all_reduce",
-        "all-started ranks=0,2 pg=0 seq=1 op=all_reduce",
+        "no-dump ranks=1 pg=0 seq=1 op=all_reduce waiting=0,2",
     ]
     found = findings(dump(*DONE, entry(3)), None, dump(*DONE))
     assert found[:2] == [
-        "no-dump ranks=1 pg=0 seq=3 op=all_reduce",
+        "no-dump ranks=1 pg=0 seq=3 op=all_reduce waiting=0",
         "never-arrived ranks=2 pg=0 seq=3 op=all_reduce waiting=0",
     ]
     assert not any(line.startswith("culprit") for line in found)
@@ -198,6 +197,29 @@ def test_dumps_of_real_gloo_processes(scenario, expected):
     sources = {path.name: path.read_bytes() for path in FIXTURES.glob(f"{scenario}_rank_*.json")}
     assert len(sources) == 3
     assert joint(sources)[0][1] == f"flight-recorder {expected}"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "expected"),
+    [
+        ("type", ["type-mismatch ranks=0-1 pg=0 seq=6 op=all_reduce sides=all_reduce:0;_all_gather_base:1"]),
+        ("size", ["size-mismatch ranks=0-1 pg=0 seq=6 op=all_reduce sides=[1024]:0;[2048]:1"]),
+        (
+            "sub",
+            [
+                "never-arrived ranks=0 pg=0 seq=6 op=all_reduce waiting=1",
+                "never-arrived ranks=1 pg=1 seq=2 op=all_reduce waiting=0",
+                "cross-wait ranks=0-1 pg=0 seq=6 op=all_reduce",
+            ],
+        ),
+    ],
+)
+def test_dumps_of_real_nccl_processes(scenario, expected):
+    """Two real ranks (torch 2.11, NCCL 2.28.9) whose watchdog dumped: no timing, so waiting work is `scheduled`."""
+    sources = {path.name: path.read_bytes() for path in FIXTURES.glob(f"{scenario}_rank_?")}
+    assert len(sources) == 2
+    found = [text.removeprefix("flight-recorder ") for _, text in joint(sources)]
+    assert found[: len(expected)] == expected
 
 
 class Evil:

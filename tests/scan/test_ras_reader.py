@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -83,7 +84,7 @@ TEXTS = {
         """\
     0         8         4         1         4        32   RUNNING      OK
 """,
-        ["nccl-ras healthy communicators=1"],
+        ["nccl-ras healthy communicators=8"],
     ),
     "incomplete": (
         """\
@@ -164,3 +165,24 @@ def test_text(what):
     assert kind == "nccl-ras"
     assert [line.text for line in lines if line.text.startswith("nccl-ras")] == expected
     assert any(line.text.startswith("NCCL version 2.28.9") and line.line == 1 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("ras_healthy.json", ["nccl-ras healthy communicators=2"]),
+        ("ras_healthy.txt", ["nccl-ras healthy communicators=2"]),
+        (
+            "ras_stopped.json",
+            [
+                "nccl-ras missing ranks=1 comm=0xaf2ce822c4fb65a9 size=2",
+                "nccl-ras missing ranks=1 comm=0xe534ed1ef63a12ff size=2",
+            ],
+        ),
+        ("ras_stopped.txt", ["nccl-ras missing ranks=1 comm=af2ce822c4fb65a9", "nccl-ras missing processes=1"]),
+    ],
+)
+def test_real_answers(file, expected):
+    """What NCCL 2.28.9 really sent, before and after rank 1 was stopped."""
+    found = texts((Path(__file__).parent / "fixtures" / "nccl_ras" / file).read_bytes())
+    assert [text for text in found if text.startswith("nccl-ras")] == expected

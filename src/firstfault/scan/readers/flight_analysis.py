@@ -79,7 +79,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: `never-arrived`, `type-mismatch`, `size-mismatch`, `dtype-mismatch`, `not-started`, `partly-completed`,
-            `all-started`, `all-scheduled`, `no-dump`, `p2p-unmatched`.
+            `all-started` (all enqueued it, none finished), `no-dump`, `p2p-unmatched`, `cross-wait` (ranks wait for
+            each other in different groups: they call collectives in different order).
         ranks: The ranks that the finding blames, or that it is about where nobody can be blamed.
         waiting: Ranks that wait in the operation.
     """
@@ -117,7 +118,9 @@ def analyse_dumps(payloads: Iterable[tuple[str, Dump]]) -> list[tuple[str, TextL
     findings.sort(key=lambda finding: (finding.time is None, finding.time or 0.0, finding.group, finding.seq))
     lines = [(_source(finding, sources), _line(finding.text(), finding)) for finding in findings]
     root = _root(findings)
-    if root is not None:
+    if root is not None and root.kind == "cross-wait":
+        lines.append((_source(root, sources), _line(root.text(), root)))
+    elif root is not None:
         text = (
             f"flight-recorder culprit ranks={rank_text(root.ranks)} because={root.kind} pg={root.group} "
             f"seq={root.seq} op={root.op}"
@@ -138,7 +141,10 @@ def _source(finding: Finding, sources: dict[int, str]) -> str:
 
 
 def _root(findings: list[Finding]) -> Finding | None:
-    """Return the finding whose blamed ranks do not wait for somebody else in another group; None if that is unclear."""
+    """Return the finding whose blamed ranks do not wait for somebody else in another group; None if that is unclear.
+
+    If all of them do, they wait for each other.
+    """
     blaming = [finding for finding in findings if finding.kind in BLAMES]
     mismatch = [finding for finding in blaming if finding.kind.endswith("mismatch")]
     if mismatch:
@@ -148,8 +154,11 @@ def _root(findings: list[Finding]) -> Finding | None:
         for index, finding in enumerate(blaming)
     }
     roots = [index for index, ranks in free.items() if ranks]
-    if not roots or any(finding.kind == "no-dump" for finding in findings):
+    if not blaming or any(finding.kind == "no-dump" for finding in findings):
         return None
+    if not roots:
+        everybody = frozenset().union(*(finding.ranks for finding in blaming))
+        return msgspec.structs.replace(blaming[0], kind="cross-wait", ranks=everybody, detail="")
     return msgspec.structs.replace(blaming[roots[0]], ranks=frozenset().union(*(free[index] for index in roots)))
 
 
@@ -251,12 +260,12 @@ class _GroupView:
         first = self.collectives[waiting[0]][seq][0]
         absent = [rank for rank in self.members if rank not in self.collectives]
         if absent:
-            yield self._finding("no-dump", absent, seq, first.op)
+            yield self._finding("no-dump", absent, seq, first.op, detail=f" waiting={rank_text(waiting)}")
         behind = [rank for rank, last in self.last.items() if last < seq]
         if behind:
             yield self._finding("never-arrived", behind, seq, first.op, detail=f" waiting={rank_text(waiting)}")
-            return
-        yield self._arrived(seq, first.op, waiting)
+        elif not absent:
+            yield self._arrived(seq, first.op, waiting)
 
     def _first_pending(self) -> int | None:
         """Return the first collective that somebody waits in."""
@@ -277,8 +286,9 @@ class _GroupView:
         idle = [rank for rank, entry in states.items() if entry.state == "scheduled" and entry.tells_start]
         if idle and len(idle) < len(states):
             return self._finding("not-started", idle, seq, op)
-        started = all(entry.state == "started" for entry in states.values())
-        return self._finding("all-started" if started else "all-scheduled", waiting, seq, op)
+        # Without TORCH_NCCL_ENABLE_TIMING nobody records the start: "scheduled" then means no more than "enqueued".
+        seen = "+".join(sorted({entry.state for entry in states.values()}))
+        return self._finding("all-started", waiting, seq, op, detail=f" state={seen}")
 
     def _unmatched_sends(self) -> Iterator[Finding]:
         """Yield point-to-point operations of which the other end was never posted."""

@@ -95,7 +95,9 @@ def _rank(item: dict[str, Any]) -> int:
 
 
 _TEXT_HEAD = re.compile(rb"(?m)^(?:Job summary\s*$|Communicators\.\.\. \(|\s*Group +Comms +Nodes +Ranks)")
-_ROW = re.compile(r"^\s*\d+ +\d+ +\d+ +\d+(?:-\d+)? +\d+ +\d+ +(?P<status>[A-Z]+) +(?P<errors>[A-Z]+)\s*$")
+_ROW = re.compile(
+    r"^\s*\d+ +(?P<comms>\d+) +\d+ +\d+(?:-\d+)? +(?P<ranks>\d+) +\d+ +(?P<status>[A-Z]+) +(?P<errors>[A-Z]+)\s*$"
+)
 _SECTION = re.compile(r"^\s*#\d+-\d+ \((?P<comm>[0-9a-f:]+)\) (?P<what>[A-Z]+)")
 _MISSING = re.compile(r"^\s*The missing ranks?: (?P<ranks>[\d, -]+)$")
 _RANK = re.compile(r"^\s*Rank (?P<rank>\d+)(?P<what>| has [^-]*?| reported [^-]*?) -- ")
@@ -129,7 +131,7 @@ class _TextSummary:
     """Gathers findings over the lines of one or more answers."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[str, str]] = []
+        self._rows: list[tuple[int, str, str]] = []
         self._comm, self._what, self._operation = "job", "", ""
         self._count = 0
         self._missing: dict[str, set[int]] = {}
@@ -141,7 +143,9 @@ class _TextSummary:
     def add(self, text: str) -> None:
         """Take one line."""
         if (row := _ROW.match(text)) is not None:
-            self._rows.append((row["status"], row["errors"]))
+            # A communicator of which only missing ranks know shows up as one of no ranks at all.
+            if row["ranks"] != "0":
+                self._rows.append((int(row["comms"]), row["status"], row["errors"]))
         elif (section := _SECTION.match(text)) is not None:
             self._comm, self._what, self._operation = section["comm"], section["what"], ""
         elif (missing := _MISSING.match(text)) is not None:
@@ -187,10 +191,15 @@ class _TextSummary:
                 yield _mismatch(behind, comm, operation, min(counts), max(counts))
         if self._dead:
             yield f"nccl-ras missing processes={self._dead}"
-        if any(status == "INIT" for status, _ in self._rows) and not self._starting:
+        if any(status == "INIT" for _, status, _ in self._rows) and not self._starting:
             yield "nccl-ras init-incomplete ranks=none comm=unknown"
-        if self._rows and all(row == ("RUNNING", "OK") for row in self._rows) and not self._counts and not self._dead:
-            yield f"nccl-ras healthy communicators={len(self._rows)}"
+        if (
+            self._rows
+            and all(row[1:] == ("RUNNING", "OK") for row in self._rows)
+            and not self._counts
+            and not self._dead
+        ):
+            yield f"nccl-ras healthy communicators={sum(row[0] for row in self._rows)}"
 
 
 def _numbers(text: str) -> set[int]:
