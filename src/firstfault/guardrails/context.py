@@ -54,6 +54,7 @@ def context(options: Options) -> dict[str, str]:
         "iteration_slo": options.iteration_slo_s,
         "exclude_namespaces_json": json.dumps(list(options.exclude_namespaces)),
         "mode": options.mode,
+        "rule_labels": "\n".join(f"{name}: {json.dumps(value)}" for name, value in options.rule_labels),
     }
 
 

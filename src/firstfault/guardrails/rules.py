@@ -8,10 +8,11 @@ if TYPE_CHECKING:
     from firstfault.guardrails.options import Options
     from firstfault.guardrails.spec import AlertRule, Guardrail
 
-# The times in the tests are made for this interval, whatever the cluster's own is.
-TEST_INTERVAL = "5s"
+# The times in the tests are made for this interval, whatever the cluster's own is; guardrails with a longer one of
+# their own are tested with that.
+TEST_INTERVAL_S = 5
 
-__all__ = ["TEST_INTERVAL", "duration", "promtool_tests", "rule_group"]
+__all__ = ["TEST_INTERVAL_S", "duration", "promtool_tests", "rule_group"]
 
 
 def duration(seconds: float) -> str:
@@ -68,18 +69,19 @@ def promtool_tests(
         tests: `registry.load_tests`.
         rule_file: Path of the rule file, relative to the test file.
     """
+    interval = duration(max(TEST_INTERVAL_S, guardrail.interval_s or 0))
     cases: list[dict[str, Any]] = []
     for alert in guardrail.alerts:
         for kind in ("fires", "quiet"):
-            cases += [_case(alert.alert, case) for case in tests.get(alert.alert, {}).get(kind, [])]
+            cases += [_case(alert.alert, case, interval) for case in tests.get(alert.alert, {}).get(kind, [])]
     return {
         "rule_files": [rule_file],
-        "evaluation_interval": TEST_INTERVAL,
+        "evaluation_interval": interval,
         "tests": cases,
     }
 
 
-def _case(alert: str, case: dict[str, Any]) -> dict[str, Any]:
+def _case(alert: str, case: dict[str, Any], interval: str) -> dict[str, Any]:
     queries = []
     for time, wanted in case.get("firing_at", {}).items():
         keys = sorted({name for labels in wanted for name in labels})
@@ -93,7 +95,7 @@ def _case(alert: str, case: dict[str, Any]) -> dict[str, Any]:
         )
     rendered = {
         "name": f"{alert}: {case['name']}",
-        "interval": case.get("interval", TEST_INTERVAL),
+        "interval": case.get("interval", f"{TEST_INTERVAL_S}s"),
         "input_series": case["input_series"],
     }
     if queries:
