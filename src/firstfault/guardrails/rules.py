@@ -73,7 +73,7 @@ def promtool_tests(
     cases: list[dict[str, Any]] = []
     for alert in guardrail.alerts:
         for kind in ("fires", "quiet"):
-            cases += [_case(alert.alert, case, interval) for case in tests.get(alert.alert, {}).get(kind, [])]
+            cases += [_case(alert.alert, case) for case in tests.get(alert.alert, {}).get(kind, [])]
     return {
         "rule_files": [rule_file],
         "evaluation_interval": interval,
@@ -81,7 +81,7 @@ def promtool_tests(
     }
 
 
-def _case(alert: str, case: dict[str, Any], interval: str) -> dict[str, Any]:
+def _case(alert: str, case: dict[str, Any]) -> dict[str, Any]:
     queries = []
     for time, wanted in case.get("firing_at", {}).items():
         keys = sorted({name for labels in wanted for name in labels})
