@@ -51,7 +51,7 @@ def test_running_drill_is_left_alone(state):
 def test_stub_that_lives_is_ended(state):
     """A world that is still there although its tool is gone is ended; it is certain that it is the recorded one."""
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"]) as stub:
-        identity = {"stub": stub.pid, "stub_started": started_at(stub.pid), "namespaces": []}
+        identity = {"stub": stub.pid, "stub_started": started_at(stub.pid), "init": 0, "init_started": 1}
         interrupted(state, identity)
         (found,) = recover(state)
         assert stub.wait(10) == -signal.SIGKILL
@@ -63,7 +63,9 @@ def test_stub_that_lives_is_ended(state):
 def test_foreign_process_with_the_same_number_is_not_touched(state):
     """Process ids are used again: another start time means another process."""
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"]) as stranger:
-        identity = {"stub": stranger.pid, "stub_started": started_at(stranger.pid) - 1, "namespaces": []}
+        identity = dict.fromkeys(("stub", "init"), stranger.pid) | dict.fromkeys(
+            ("stub_started", "init_started"), started_at(stranger.pid) - 1
+        )
         interrupted(state, identity)
         (found,) = recover(state)
         assert found.outcome == "recovered"

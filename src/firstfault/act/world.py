@@ -10,7 +10,6 @@ The world lives as long as the `LocalWorld` object's process, and not longer tha
 from __future__ import annotations
 
 import base64
-import contextlib
 import os
 import select
 import socket
@@ -71,15 +70,20 @@ class JobExit(NamedTuple):
 class Footprint(msgspec.Struct, frozen=True, kw_only=True):
     """What identifies a world to a later process that must make sure that it is gone.
 
+    Process ids are used again, so each comes with its start time (clock ticks since boot, as in /proc/PID/stat). The
+    two processes are enough: the kernel ends every process of a pid namespace before it lets go of the first one, and
+    with the last process go the other namespaces, their mounts and their rules. (Inode numbers of namespaces would not
+    do: the kernel gives them to the next namespace at once.)
+
     Attributes:
-        stub: Process id of the stub, the only process of the world with an id that the tool knows.
-        stub_started: Start time of the stub in clock ticks since boot, as in /proc/PID/stat: ids are used again.
-        namespaces: Inode numbers of the world's pid and network namespaces, as in /proc/PID/ns.
+        stub: The process that holds init, outside the world.
+        init: Process 1 of the world, by its id outside.
     """
 
     stub: int
     stub_started: int
-    namespaces: list[int]
+    init: int
+    init_started: int
 
 
 class LocalWorld:
@@ -103,8 +107,7 @@ class LocalWorld:
         self._last = 0
         self._exits: deque[JobExit] = deque()
         self._cables: dict[str, str] = {}
-        self._namespaces: list[int] = []
-        self._started = 0
+        self._footprint: Footprint | None = None
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -152,16 +155,19 @@ class LocalWorld:
                 # Ctrl-C in the terminal is for the tool, which takes its fault back before it ends the world.
                 start_new_session=True,
             )
-        self._started = started_at(self._stub.pid)
-        message, _ = self._receive(_START_SECONDS)
-        if message.get("event") == "failed":
-            raise self._refused(message["error"])
-        self._namespaces.append(message["pid_namespace"])
+        init, ready = 0, False
+        while not (init and ready):
+            message, _ = self._receive(_START_SECONDS)
+            if message["event"] == "failed":
+                raise self._refused(message["error"])
+            ready = ready or message["event"] == "ready"
+            init = message.get("init", init)
+        stub = self._stub.pid
+        self._footprint = Footprint(stub=stub, stub_started=started_at(stub), init=init, init_started=started_at(init))
 
     def _make_node(self, node: NodeSpec) -> None:
         made = self.request("node", name=node.name, hostname=node.hostname, address=node.address, files=node.files)
         self._cables[node.name] = made["cable"]
-        self._namespaces.append(made["netns"])
 
     def close(self) -> None:
         """End everything in the world and wait until it has ended; harmless when called again."""
@@ -179,8 +185,8 @@ class LocalWorld:
     @property
     def footprint(self) -> Footprint:
         """What a later process needs to make sure that this world is gone."""
-        assert self._stub is not None
-        return Footprint(stub=self._stub.pid, stub_started=self._started, namespaces=list(self._namespaces))
+        assert self._footprint is not None, "the world is not started"
+        return self._footprint
 
     # -- talking to init -------------------------------------------------------------------------------------------
 
@@ -341,17 +347,8 @@ def started_at(pid: int) -> int:
 
 
 def leftovers(footprint: Footprint) -> Iterator[str]:
-    """Say what of a world is still there: its stub, or processes in its namespaces. Nothing, normally.
-
-    Other users' processes cannot be looked into; a world's processes belong to the user who made it.
-    """
+    """Say which of a world's two processes is still there. Nothing, normally."""
     if started_at(footprint.stub) == footprint.stub_started != 0:
         yield f"process {footprint.stub} (stub of the world)"
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdigit():
-            continue
-        for kind in ("pid", "net"):
-            with contextlib.suppress(OSError):
-                if os.stat(f"{entry.path}/ns/{kind}").st_ino in footprint.namespaces:  # noqa: PTH116 - hot loop
-                    yield f"process {entry.name} in a {kind} namespace of the world"
-                    break
+    if started_at(footprint.init) == footprint.init_started != 0:
+        yield f"process {footprint.init} (first process of the world)"

@@ -151,7 +151,7 @@ class Init:
             with self._inside(place), contextlib.suppress(OSError):
                 # Security groups here are IPv4; neighbour discovery would only show up as refused packets.
                 Path(f"/proc/sys/net/ipv6/conf/{CABLE}/disable_ipv6").write_text("1")
-        return {"cable": cable, "netns": os.fstat(net).st_ino}, []
+        return {"cable": cable}, []
 
     def _cover(self, target: str, content: str) -> None:
         """Lay a file of the world over one of the machine; only this mount namespace sees it."""
@@ -331,7 +331,7 @@ def _run_init(control: socket.socket, scratch: str) -> NoReturn:
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         _mounts(scratch)
         init = Init(control, scratch)
-        wire.send(control, {"event": "ready", "pid_namespace": Path("/proc/self/ns/pid").stat().st_ino})
+        wire.send(control, {"event": "ready"})
         init.serve()
         code = 0
     except (OSError, StageError) as problem:
@@ -364,6 +364,7 @@ def main(arguments: list[str]) -> int:
         return 1
     if pid == 0:
         _run_init(control, arguments[2])
+    wire.send(control, {"event": "forked", "init": pid})
     control.close()
     os.waitpid(pid, 0)
     return 0

@@ -51,23 +51,29 @@ class _Owed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _recover_local(owed: _Owed, journal: Journal) -> list[str]:  # noqa: ARG001 - the shape of all recoveries
-    """End what is left of a local world. The stub is only signalled when it is certainly the recorded one."""
+    """End what is left of a local world."""
     if owed.identity is None:
         return []  # killed while the world was made; it had nobody else to live for
     footprint = msgspec.convert(owed.identity, Footprint)
+    for pid, started in ((footprint.stub, footprint.stub_started), (footprint.init, footprint.init_started)):
+        _end(pid, started)
+    return left_of(footprint)
+
+
+def _end(pid: int, started: int) -> None:
+    """Kill a process, provided that it is the one that started then."""
     try:
-        pidfd = os.pidfd_open(footprint.stub)
-    except (ProcessLookupError, OSError):
-        return left_of(footprint)
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return
     try:
         # Through the descriptor, the process that was looked at is the one that is signalled.
-        if started_at(footprint.stub) == footprint.stub_started:
+        if started_at(pid) == started:
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     except ProcessLookupError:
         pass
     finally:
         os.close(pidfd)
-    return left_of(footprint)
 
 
 def _recover_eks(owed: _Owed, journal: Journal) -> list[str]:
