@@ -50,7 +50,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_unknown(self, key: str) -> bool:
         """Tell whether a lower-case key, not in the context, may have any value."""
-        return self.unknown == "any" and key not in {item.lower() for item in self.absent}
+        return self.unknown == "any" and not any(key == item.lower() for item in self.absent)
 
 
 class PolicySet(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,11 +150,12 @@ def _allowed(request: Request, layer: list[Policy]) -> tuple[Tri, str, Statement
 
 def statement_applies(statement: Statement, request: Request, version: str = "2012-10-17") -> Tri:
     """Tell whether a statement is about a request: action, resource, principal and conditions."""
+    if not _action(statement, request.action):
+        return False
     context = request.keys()
     variables = context if version == "2012-10-17" else {}
     return all_of(
         (
-            _action(statement, request.action),
             _resource(statement, request.resource, variables),
             _principal(statement, request.principal),
             conditions_hold(statement.conditions, context, request.is_unknown),

@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from firstfault.model.audit import AuditReport
+from firstfault.report.audit.junit import render_junit
+from firstfault.report.audit.markdown import render_markdown
+from firstfault.report.audit.sarif import render_sarif
 from firstfault.report.audit.text import render_text
 
 __all__ = ["FORMATS", "render_audit"]
@@ -18,7 +21,13 @@ def _json(report: AuditReport, _texts: Mapping[str, str]) -> str:
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
 
 
-_WRITERS: dict[str, _Writer] = {"text": render_text, "json": _json}
+_WRITERS: dict[str, _Writer] = {
+    "text": render_text,
+    "json": _json,
+    "sarif": render_sarif,
+    "junit": render_junit,
+    "markdown": render_markdown,
+}
 FORMATS = tuple(_WRITERS)
 
 

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from firstfault.model.audit import AuditReport, Finding
+from firstfault.model.safe_text import safe_text
 
 __all__ = ["printable", "render_text"]
 
@@ -15,8 +16,8 @@ _CONTEXT = 1
 
 
 def printable(text: str) -> str:
-    """Return text with control characters made visible: a file must not write to the reader's terminal."""
-    return "".join(char if char.isprintable() or char == "\t" else f"\\x{ord(char):02x}" for char in text)
+    """Return text of the inputs as one line that is safe to print."""
+    return safe_text(" ".join(text.splitlines()))
 
 
 def render_text(report: AuditReport, texts: Mapping[str, str]) -> str:
@@ -35,7 +36,8 @@ def render_text(report: AuditReport, texts: Mapping[str, str]) -> str:
     if lines and lines[-1]:
         lines.append("")
     lines.append(_summary(report))
-    return "\n".join(lines)
+    # Once more over the whole: wrapping may have put something at the beginning of a line.
+    return safe_text("\n".join(lines))
 
 
 def _finding(finding: Finding, texts: Mapping[str, str]) -> Iterator[str]:
