@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from firstfault.catalogue import load_catalogue
 from firstfault.checks import load_checks
 from firstfault.checks.engine import run_checks
 from firstfault.checks.load import load_inventory
@@ -113,3 +114,10 @@ def test_every_item_of_the_checklist_that_has_a_check_has_a_naive_search_that_fa
     items = {item for check in CHECKS.values() for item in check.info.checklist}
     refuted = {item for check in CHECKS.values() if check.info.naive for item in check.info.checklist}
     assert items == refuted
+
+
+@pytest.mark.parametrize("check_id", CHECKS)
+def test_prevented_causes_exist(check_id):
+    """Every cause that a check says it prevents is a card of the catalogue, by its own id."""
+    known = set(load_catalogue().cards)
+    assert set(CHECKS[check_id].info.prevents) <= known
