@@ -27,6 +27,7 @@ class FakeWorld:
     """Cut or not cut; ranks fail when it is. Hooks let a test act at a moment."""
 
     kind = "fake"
+    ends_faults = True
 
     def __init__(self, topology, tmp_path):
         self.topology = topology

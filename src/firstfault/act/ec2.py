@@ -48,7 +48,8 @@ class Ec2:
             raise UnsupportedError(
                 f"a drill on EKS needs the extra `live` ({error})", "pip install 'firstfault[live]'"
             ) from error
-        self._errors = (BotoCoreError, ClientError)
+        # RuntimeError: botocore's answer to credentials that have lapsed and cannot be renewed.
+        self._errors = (BotoCoreError, ClientError, RuntimeError)
         config = Config(connect_timeout=5, read_timeout=20, retries={"max_attempts": 5, "mode": "standard"})
         try:
             self._session = boto3.Session(region_name=region)

@@ -152,7 +152,7 @@ class Drill:
 
     def _end(self, outcome: str, left: list[str], **fields: Any) -> None:
         """Close the journal, unless something is owed: then `recover` has to find it open."""
-        if self._owed and left:
+        if self._owed and (left or not self.world.ends_faults):
             self._say("owed", undo=[undo.id for undo in self._owed], left_behind=left)
             return
         self._say("run-ended", outcome=outcome, **fields)

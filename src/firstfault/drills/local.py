@@ -45,6 +45,7 @@ class Local:
     """
 
     kind = "local"
+    ends_faults = True
 
     def __init__(self, topology: Topology, *, state: Path, table: str, refuse: bool = False) -> None:
         self.topology = topology

@@ -46,10 +46,12 @@ class World(Protocol):
     Attributes:
         kind: Name of the world in `--world` and in the journal.
         temporary: A folder for temporary files of the job.
+        ends_faults: Whether every fault in it ends with the world itself; if not, an undo that failed stays owed.
     """
 
     kind: str
     temporary: Path
+    ends_faults: bool
 
     def open(self) -> dict[str, Any]:
         """Make it ready; return what a later process needs to find what is left of it (plain data)."""

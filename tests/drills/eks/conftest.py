@@ -120,6 +120,14 @@ class Cluster:
                 for index, rule in enumerate(side)
             ]
             found.append(SecurityGroup(name=names[group.id], rules=rules))
+        if any(kind == "networkpolicies" for kind, _, _ in self.kube.objects):
+            # The policy of the drill admits DNS only; a CNI enforces it on the Pods' own interfaces.
+            found = [
+                SecurityGroup(
+                    name=group.name, rules=[r for r in group.rules if r.direction == "egress" or r.ports == (53, 53)]
+                )
+                for group in found
+            ]
         return found
 
     def run_pods(self, pods: list[dict]) -> None:

@@ -13,6 +13,16 @@ def objects(kube, *kinds):
     return [key for key in kube.objects if key[0] in kinds]
 
 
+def test_network_policy_drill_touches_no_security_group(cluster):
+    """For clusters whose groups must not change: a policy on the drill's own Pods gives the same symptom."""
+    report = run_drill("sg-block", world="eks", options=Options(eks=cluster.options(injector="networkpolicy")))
+    assert report.as_expected, report.expected_vs_measured
+    assert report.restored
+    assert report.verdict.cause == "network.c10d.unreachable"
+    assert objects(cluster.kube, "pods", "services", "configmaps", "networkpolicies") == []
+    assert cluster.rules() == {"node": 10, "aux": 1}
+
+
 @pytest.mark.parametrize("injector", ["terraform", "ec2"])
 def test_security_group_drill_on_a_cluster(cluster, injector):
     """Baseline 3..48, eight rules gone, 1/2 clients joined, eight rules back, 3..48 again; nothing is left."""

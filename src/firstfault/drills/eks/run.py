@@ -52,7 +52,9 @@ def on_cluster(scenario: Scenario, topology: Topology, options: EksOptions) -> S
             injections.append(NetworkPolicy())
     workload = scenario.workload
     deadline = (workload.deadline_s or 60 + 6 * workload.calm_timeout_s) + _POD_START_S
-    workload = msgspec.structs.replace(workload, deadline_s=min(deadline, options.max_duration_s or deadline))
+    # A job may take half of the time at most: the rest belongs to taking the fault back.
+    limit = options.max_duration_s / 2 if options.max_duration_s > 0 else deadline
+    workload = msgspec.structs.replace(workload, deadline_s=min(deadline, limit))
     expect = scenario.expect
     if options.injector == "networkpolicy":
         expect = [row for row in expect if row.measure.startswith("ranks.")]

@@ -72,6 +72,7 @@ class Eks:
     """
 
     kind = "eks"
+    ends_faults = False
 
     def __init__(self, topology: Topology, options: EksOptions, *, journal: Journal) -> None:
         self.topology = topology
