@@ -1,0 +1,68 @@
+"""Configurations as users write them: no crash, no false alarm; and the examples of this repository."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support.audit import audit_cli
+
+SHAPES = Path(__file__).parent / "shapes"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def findings(folder, *words):
+    """Findings of an audit, passes left out: (result, check, path)."""
+    code, text = audit_cli(folder, *words, "--format", "json")
+    report = json.loads(text)
+    assert report["problems"] == []
+    return code, {
+        (item["result"], item["check"], item["path"]) for item in report["findings"] if item["result"] != "pass"
+    }
+
+
+@pytest.mark.parametrize("path", sorted(SHAPES.iterdir()), ids=lambda path: path.name)
+def test_public_shapes_raise_no_alarm(path):
+    """A sound configuration in the field's usual form has no finding and nothing unknown."""
+    assert findings(SHAPES, path.name) == (0, set())
+
+
+def test_examples_pass_even_as_everything_there_is(tmp_path):
+    """The examples pass, and something of each kind of input was judged."""
+    code, text = audit_cli(EXAMPLES.parent, "examples", "--format", "json")
+    report = json.loads(text)
+    assert (code, report["summary"]["failed"], report["summary"]["unknown"]) == (0, 0, 0)
+    judged = {item["path"].split("/")[1] for item in report["findings"]}
+    assert judged == {"ci", "manifests", "terraform"}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (
+            {
+                "drill.tfvars": "node_sg_enable_recommended_rules = false\nenable_aux_sg_vpc_allow = false\ndrill_approved = true\n"
+            },
+            {("fail", "recommended-rules-off", "terraform/drill.tfvars")},
+        ),
+        (
+            {"terraform.tfvars": "node_sg_enable_recommended_rules = false\ndrill_approved = true\n"},
+            {
+                ("fail", "recommended-rules-off", "terraform/terraform.tfvars"),
+                ("fail", "hidden-allow-path", "terraform/network.tf"),
+                ("fail", "toggle-not-validated", "terraform/variables.tf"),
+            },
+        ),
+    ],
+)
+def test_flipping_the_toggles_of_the_example_is_found(tmp_path, change, expected):
+    """The seed's accident, in the example: found where the value is set."""
+    shutil.copytree(EXAMPLES / "terraform", tmp_path / "terraform")
+    for name, text in change.items():
+        (tmp_path / "terraform" / name).write_text(text)
+    code, found = findings(tmp_path, "terraform")
+    assert code == 1
+    assert expected <= found
