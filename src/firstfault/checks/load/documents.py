@@ -59,17 +59,18 @@ def parse_json(text: str, path: str) -> Any:
     Raises:
         InputError: Not JSON; the message says where.
     """
-    if len(text) <= _JSON_WITH_LINES_BYTES:
-        # JSON is YAML except for a few escapes and tabs; where libyaml declines, json decides without lines.
-        stream = read_yaml(text, path)
-        if stream.problem is None and len(stream.documents) == 1 and text.lstrip()[:1] in "{[":
-            return stream.documents[0]
     try:
-        return _locate(json.loads(text), path)
+        value = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
     except RecursionError as error:
         raise InputError(f"{path}: not JSON that can be read: nested too deep") from error
+    if len(text) <= _JSON_WITH_LINES_BYTES:
+        # JSON is YAML except for a few escapes and tabs; where libyaml declines, the value has no lines.
+        stream = read_yaml(text, path)
+        if stream.problem is None and len(stream.documents) == 1:
+            return stream.documents[0]
+    return _locate(value, path)
 
 
 def _locate(value: Any, path: str) -> Any:

@@ -254,6 +254,7 @@ class ExpressionParser:
 
     def _object(self, line: int) -> Node:
         # Items of an object are separated by newlines as well as commas, so here newlines count.
+        opened = self.token.start
         outer, self._brackets = self._brackets, 0
         self.advance()
         self.skip_newlines()
@@ -262,6 +263,8 @@ class ExpressionParser:
             return self._for(line, "}", outer)
         items: list[ObjectItem] = []
         while not self.at_op("}"):
+            if self.token.kind == "end":
+                raise HclSyntaxError("this { is not closed", opened)
             item_line = self.line(self.token.start)
             key = self._object_key()
             if not (self.at_op("=") or self.at_op(":")):

@@ -1,0 +1,209 @@
+"""Hostile and damaged inputs: clear errors with a position, nothing hangs, the other files are still audited."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from firstfault.checks import load_inventory
+from firstfault.checks.load.yaml_documents import read_yaml
+from firstfault.errors import InputError, LimitError
+from support.audit import audit_cli
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: llm
+  labels: {app: "x", n: 1.5, on: yes, d: 2020-01-01, h: 0x1f, o: 0o17, s: 1_000}
+spec:
+  containers:
+    - name: server
+      image: vllm/vllm-openai:v0.11.0
+      args: &args ["--a", '--b', |-
+        text
+      ]
+    - name: other
+      args: *args
+      resources: {limits: {nvidia.com/gpu: "1"}}
+"""
+GOOD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers: [{name: c, image: vllm/vllm-openai:v1}]\n"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, len(POD)), st.text(alphabet="{}[]&*!|>-:,?#'\"% \t\n\x00aé0~", max_size=8))
+def test_damaged_yaml_never_raises(position, junk):
+    """Whatever is put into a manifest, reading ends with documents or a problem that names a line of it."""
+    text = POD[:position] + junk + POD[position:]
+    stream = read_yaml(text, "x.yaml")
+    if stream.problem is not None:
+        assert 1 <= stream.problem_line <= text.count("\n") + 2
+        assert str(stream.problem).startswith("x.yaml")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, len(POD)), st.text(alphabet="{}[]&*!|>-:,?#'\"% \t\naé0~", max_size=8))
+def test_checks_never_raise_on_damaged_manifests(tmp_path, position, junk):
+    """Every check copes with values of any type in any place."""
+    (tmp_path / "pod.yaml").write_text(POD[:position] + junk + POD[position:])
+    code, text = audit_cli(tmp_path, "pod.yaml", "--format", "json")
+    assert code in {0, 1, 2, 3}
+    assert json.loads(text)["schema"] == "firstfault.audit/1"
+
+
+TYPES = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "x", "nvidia.com/gpu", "30s", "${x}"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "spec", "value"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+KINDS = [
+    ("v1", "Pod"), ("apps/v1", "Deployment"), ("batch/v1", "CronJob"), ("nvidia.com/v1", "ClusterPolicy"),
+    ("karpenter.sh/v1", "NodePool"), ("karpenter.k8s.aws/v1", "EC2NodeClass"), ("argoproj.io/v1alpha1", "Application"),
+    ("monitoring.coreos.com/v1", "PrometheusRule"), ("kyverno.io/v1", "ClusterPolicy"), ("v1", "Service"), ("v1", "ConfigMap"),
+    ("helm.toolkit.fluxcd.io/v2", "HelmRelease"), ("rbac.authorization.k8s.io/v1", "ClusterRole"), ("v1", "List"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+]  # fmt: skip
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(KINDS), TYPES, TYPES)
+def test_checks_never_raise_on_objects_of_any_shape(tmp_path, kind, spec, metadata):
+    """Every check copes with a spec and metadata that are not what their kind promises."""
+    body = {"apiVersion": kind[0], "kind": kind[1], "metadata": metadata, "spec": spec, "items": spec, "data": spec}
+    (tmp_path / "x.json").write_text(json.dumps(body))
+    assert audit_cli(tmp_path, "x.json", "--format", "json")[0] in {0, 1, 2, 3}
+
+
+MODULE = """\
+module "eks" {
+  source  = "terraform-aws-modules/eks/aws"
+  version = "~> 21.0"
+  addons = %s
+  node_security_group_additional_rules = %s
+  eks_managed_node_groups = {
+    gpu = {
+      instance_types = ["g5.xlarge"]
+      block_device_mappings = %s
+      update_config = %s
+    }
+  }
+}
+resource "aws_security_group_rule" "r" {
+  security_group_id = %s
+  from_port = %s
+}
+"""
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "null",
+                "true",
+                "5",
+                '"x"',
+                "[]",
+                "{}",
+                "[1]",
+                "{ a = 1 }",
+                "{ a = null }",
+                "var.v",
+                "{ a = { b = var.v } }",
+            ]
+        ),
+        min_size=6,
+        max_size=6,
+    )
+)
+def test_checks_never_raise_on_arguments_of_any_type(tmp_path, values):
+    """Every check copes with arguments of a type that the module would refuse."""
+    (tmp_path / "main.tf").write_text('variable "v" {}\n' + MODULE % tuple(values))
+    assert audit_cli(tmp_path, "main.tf", "--format", "json")[0] in {0, 1, 2, 3}
+
+
+def test_alias_bombs_are_refused():
+    """Nested aliases cost neither memory nor time; the file is refused with a line."""
+    lines = ['a0: &a0 ["x","x","x","x","x","x","x","x","x"]']
+    lines += [f"a{n}: &a{n} [{','.join(['*a' + str(n - 1)] * 9)}]" for n in range(1, 12)]
+    stream = read_yaml("\n".join(lines), "bomb.yaml")
+    assert isinstance(stream.problem, LimitError)
+    assert "aliases" in str(stream.problem)
+    assert stream.problem_line > 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &a [*a]\n", "refers to the node that contains it"),
+        ("a: " + "[" * 200 + "]" * 200 + "\n", "levels deep"),
+        ("[" * 5000, "depth"),
+        ("? [a]\n: 1\n", "a key must be a scalar"),
+        ("a: \x07\n", "control characters"),
+        ("a: 'x\n", "x.yaml:"),
+    ],
+)
+def test_what_no_manifest_holds_is_refused(text, message):
+    """Cycles, depth, complex keys and control characters are problems with words."""
+    problem = read_yaml(text, "x.yaml").problem
+    assert isinstance(problem, InputError)
+    assert message in str(problem)
+
+
+def test_unreadable_files_of_every_kind_leave_the_others(tmp_path):
+    """Broken HCL, YAML, JSON, binary and links: each has its position, exit code 2, and the good file its finding."""
+    (tmp_path / "good.yaml").write_text(GOOD)
+    (tmp_path / "broken.yaml").write_text("ok: 1\nbad: [\n")
+    (tmp_path / "broken.json").write_text('{"a": 1,\n "b": }\n')
+    (tmp_path / "broken.tf").write_text('locals {\n  a = 1\n}\nresource "a" "b" {\n  x = {\n')
+    (tmp_path / "binary.yaml").write_bytes(b"a: 1\n\xff\xfe\x00")
+    (tmp_path / "loop.yaml").symlink_to("loop.yaml")
+    code, text = audit_cli(tmp_path, ".", "--format", "json", "--check", "service-links-enabled")
+    report = json.loads(text)
+    assert code == 2
+    assert [item["path"] for item in report["findings"]] == ["good.yaml"]
+    places = {(item["path"], item["line"]) for item in report["problems"]}
+    assert places == {
+        ("broken.yaml", 3), ("broken.json", 2), ("broken.tf", 5), ("binary.yaml", 2), ("loop.yaml", 1),
+    }  # fmt: skip
+    assert all(item["message"].startswith(item["path"]) for item in report["problems"])
+
+
+def test_a_chart_is_not_taken_for_manifests(tmp_path):
+    """Templates of a Helm chart are program text: left out with a hint, not an error."""
+    chart = tmp_path / "chart"
+    (chart / "templates").mkdir(parents=True)
+    (chart / "Chart.yaml").write_text("apiVersion: v2\nname: c\nversion: 1.0.0\n")
+    (chart / "templates" / "deployment.yaml").write_text("{{- if .Values.on }}\napiVersion: apps/v1\n{{- end }}\n")
+    inventory = load_inventory([tmp_path])
+    assert inventory.problems == []
+    assert "helm template" in inventory.notes[0]
+
+
+def test_files_outside_are_not_read_through_links(tmp_path):
+    """`file()` follows no link out of the audited folder."""
+    (tmp_path / "secret.txt").write_text("hunter2")
+    root = tmp_path / "tf"
+    root.mkdir()
+    (root / "link.txt").symlink_to("../secret.txt")
+    (root / "main.tf").write_text('resource "t" "t" {\n  v = file("${path.module}/link.txt")\n}\n')
+    assert "hunter2" not in str([block.body for block in load_inventory([root]).terraform[0].blocks])
+
+
+def test_an_empty_folder_is_an_error_with_a_hint(tmp_path):
+    """Nothing that could be audited is not a pass."""
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(InputError, match="nothing to audit"):
+        audit_cli(tmp_path, ".")
+
+
+def test_the_same_inputs_give_the_same_bytes(tmp_path):
+    """Two runs over the same files give the same report."""
+    (tmp_path / "good.yaml").write_text(GOOD * 3)
+    assert audit_cli(tmp_path, ".", "--format", "json") == audit_cli(tmp_path, ".", "--format", "json")
