@@ -25,6 +25,7 @@ LINE_TOLERANCE = 60
 # An explanation must be about as well seen as what it explains; less so where a card names the very cause.
 ENOUGH = 0.55
 ENOUGH_NAMED = 0.4
+SAME_LINE = 0.85
 # Among causes that none explains, one that is seen almost as well and began earlier is the first.
 COMPARABLE = 0.88
 
@@ -85,7 +86,13 @@ def _explanation(
         return None
     named = later.cause in explains.get(earlier.cause, ())
     enough = ENOUGH_NAMED if named else ENOUGH
+    if _same_line(earlier.first, later.first):
+        enough = SAME_LINE  # two readings of one line: the surer one
     return why if earlier.support >= enough * later.support else None
+
+
+def _same_line(one: Observation, other: Observation) -> bool:
+    return one.source == other.source and one.line == other.line and one.text == other.text
 
 
 def _explains(catalogue: Catalogue) -> dict[str, set[str]]:
