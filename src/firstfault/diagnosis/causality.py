@@ -105,7 +105,7 @@ def _explains(catalogue: Catalogue) -> dict[str, set[str]]:
 
 def _why(by: str, what: str, explains: dict[str, set[str]], catalogue: Catalogue) -> str | None:
     if any(fnmatchcase(what, glob) for glob in explains.get(by, ())):
-        return f"it follows from {by}"
+        return f"a consequence of {by}"
     for rule in catalogue.causality:
         if any(fnmatchcase(by, glob) for glob in rule.by) and any(fnmatchcase(what, glob) for glob in rule.explains):
             return rule.because

@@ -68,7 +68,11 @@ class Facts:
         """The rung on which a fault's line stops whoever printed it; "" when nothing says."""
         if rung := self.rungs.get(item.signature):
             return rung
-        return next((rung for glob, rung in self.stops if fnmatchcase(item.cause, glob)), "")
+        return self.rung_of_cause(item.cause)
+
+    def rung_of_cause(self, cause: str) -> str:
+        """The rung on which a cause stops a rank as a rule; "" when it has none."""
+        return next((rung for glob, rung in self.stops if fnmatchcase(cause, glob)), "")
 
     def has(self, *signals: str) -> bool:
         """Whether any of these signals was seen."""

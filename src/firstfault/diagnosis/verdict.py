@@ -33,6 +33,7 @@ def write_verdict(
     card = _card_of(candidate, catalogue)
     title = card.title if card else candidate.cause
     rests_on, ruled = formula(facts, candidate.cause)
+    ruled += _past_it(card, candidate, facts, ruled)
     return Verdict(
         cause=candidate.cause,
         layer=candidate.cause.split(".", 1)[0],
@@ -42,8 +43,8 @@ def write_verdict(
         evidence=[cite(item) for item in _evidence(candidate, standing, facts)],
         transport=transport,
         consequences=_consequences(candidate, standing, catalogue),
-        ruled_out=ruled + _told_apart(card, standing),
-        next_steps=list(card.confirm) if card else [],
+        ruled_out=ruled,
+        next_steps=[*(card.confirm if card else ()), *_tell_apart(card, ruled, standing)],
         fix=list(card.fix) if card else [],
         prevention=list(card.prevention) if card else [],
     )
@@ -90,9 +91,29 @@ def _consequences(candidate: Candidate, standing: Standing, catalogue: Catalogue
     return found
 
 
-def _told_apart(card: Card | None, standing: Standing) -> list[RuledOut]:
-    """What the card says it is mistaken for, unless that was seen as well."""
+def _past_it(card: Card | None, candidate: Candidate, facts: Facts, ruled: list[RuledOut]) -> list[RuledOut]:
+    """Causes that look alike but stop a rank on a rung which the ranks concerned have passed."""
+    ranks = {item.rank for item in candidate.roots}
+    heights = [max(map(facts.order.__getitem__, one.reached), default=-1) for one in facts.ranks if one.rank in ranks]
+    if card is None or not heights:
+        return []
+    lowest = min(heights)
+    known = {item.cause for item in ruled}
+    found = []
+    for other in card.mistaken_for:
+        rung = facts.rung_of_cause(other.cause)
+        if rung and facts.order[rung] <= lowest and other.cause not in known:
+            found.append(RuledOut(cause=other.cause, why=f"it stops a rank at {rung}, and these ranks got past that"))
+    return found
+
+
+def _tell_apart(card: Card | None, ruled: list[RuledOut], standing: Standing) -> list[str]:
+    """How to tell it from what looks alike and is not ruled out."""
+    settled = {item.cause for item in ruled} | {later.cause for later, _, _ in standing.explained}
     if card is None:
         return []
-    seen = {standing.first.cause, *(one.cause for one in standing.independent)}
-    return [RuledOut(cause=other.cause, why=other.tell_apart) for other in card.mistaken_for if other.cause not in seen]
+    return [
+        f"If in doubt whether it is {other.cause}: {other.tell_apart}"
+        for other in card.mistaken_for
+        if other.cause not in settled
+    ]

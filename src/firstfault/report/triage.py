@@ -27,12 +27,14 @@ def render_triage(report: TriageReport, format_: str) -> str:
         return msgspec.json.format(msgspec.json.encode(harmless(report)), indent=2).decode()
     lines: list[str] = []
     if report.verdict is not None:
-        lines += _verdict(report.verdict)
+        lines += _headline(report.verdict)
     elif report.status == "healthy":
         lines.append("HEALTHY  nothing in these lines is a fault, and they show the job at work")
     else:
         lines.append("UNKNOWN  these lines do not say what failed")
     lines += _ladder(report.ladder)
+    if report.verdict is not None:
+        lines += _advice(report.verdict)
     if report.transport is not None:
         lines += _transport(report.transport)
     for other in report.others:
@@ -66,10 +68,14 @@ def harmless(report: object) -> object:
     return walk(msgspec.to_builtins(report))
 
 
-def _verdict(verdict: Verdict) -> list[str]:
+def _headline(verdict: Verdict) -> list[str]:
     lines = [f"FAULT  {verdict.cause}  layer {verdict.layer}  confidence {verdict.confidence:.2f}"]
     lines += _wrapped(verdict.summary, "  ")
-    lines += ["", "Evidence", *_evidence(verdict.evidence)]
+    return [*lines, "", "Evidence", *_evidence(verdict.evidence)]
+
+
+def _advice(verdict: Verdict) -> list[str]:
+    lines: list[str] = []
     for title, items in (
         ("What follows from it", verdict.consequences),
         ("Ruled out", [f"{item.cause}: {item.why}" for item in verdict.ruled_out]),
