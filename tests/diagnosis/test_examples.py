@@ -16,6 +16,7 @@ EXPECTED = {
     "gloo-rank-exception": "workload.rank.exception",
     "gloo-store-dropped": "network.c10d.unreachable",
     "gloo-store-refused": "network.c10d.refused",
+    "healthy": "",
     "nccl-collective-mismatch": "workload.collective.mismatch",
     "nccl-cuda-oom": "workload.cuda.oom",
     "nccl-healthy": "",
@@ -23,6 +24,7 @@ EXPECTED = {
     "nccl-rank-exception": "workload.rank.exception",
     "nccl-rank-killed": "workload.signal.killed",
     "nccl-straggler": "workload.collective.straggler",
+    "rendezvous-cut": "network.c10d.unreachable",
     "sg-block": "network.c10d.unreachable",
 }
 
