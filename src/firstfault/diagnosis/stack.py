@@ -1,0 +1,65 @@
+"""What several lines about nodes and the GPU stack say together, and none of them alone.
+
+Rules in the sense of `derive`: they look at the facts and return observations that cite the line they rest on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from firstfault.model import Observation, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from firstfault.diagnosis.facts import Facts
+
+__all__ = ["STACK_RULES"]
+
+# What an own driver, toolkit or plugin prints where the platform does not let it work.
+_OWN_STACK = {
+    "driver.operator.driver-failed",
+    "driver.module.load-failed",
+    "driver.runtime.missing",
+    "driver.toolkit.hook-failed",
+    "driver.plugin.crash",
+    "driver.plugin.not-registered",
+}
+
+
+def _roots(facts: Facts, *causes: str) -> list[Observation]:
+    return [item for item in facts.faults if item.cause in causes and item.role is Role.ROOT]
+
+
+def _derived(line: Observation, cause: str, rule: str, strength: float) -> Observation:
+    return msgspec.structs.replace(
+        line, signature=f"{cause}/derived-{rule}", cause=cause, role=Role.ROOT, strength=strength
+    )
+
+
+def _platform_owns_the_stack(facts: Facts) -> list[Observation]:
+    """On nodes of EKS Auto Mode the platform brings driver and plugin; one's own cannot work there."""
+    automatic = [item for item in facts.faults if item.signature == "infra.automode.driver-conflict/node-auto"]
+    own = _roots(facts, *_OWN_STACK)
+    if not automatic or not own:
+        return []
+    return [_derived(own[0], "infra.automode.driver-conflict", "own-stack-on-managed-node", 0.9)]
+
+
+def _what_nodes_offer(facts: Facts) -> list[Observation]:
+    """A Pod lacks a GPU: do the nodes in the same input have some (then all are taken) or none at all?"""
+    waiting = [
+        item for item in _roots(facts, "infra.gpu.exhausted", "infra.node.no-gpu") if "Insufficient" in item.text
+    ]
+    if not waiting or _roots(facts, "driver.plugin.allocatable-zero"):
+        return []
+    if facts.has("health.allocatable"):
+        return [_derived(waiting[0], "infra.gpu.exhausted", "nodes-offer-gpus", 0.75)]
+    if facts.has("node.offers-none"):
+        return [_derived(waiting[0], "infra.node.no-gpu", "no-node-offers-one", 0.75)]
+    return []
+
+
+STACK_RULES: tuple[Callable[[Facts], list[Observation]], ...] = (_platform_owns_the_stack, _what_nodes_offer)
