@@ -294,7 +294,7 @@ def main() -> None:
             results.append({"program": "firstfault", "tree": name, "lines": lines} | measure(own, options.runs))
             if options.checkov:
                 framework = "terraform" if name == "terraform" else "kubernetes"
-                other = [options.checkov, "-d", str(base / name), "--framework", framework, "-o", "json", "--quiet"]
+                other = [options.checkov, "-d", str(base / name), "--framework", framework, "-o", "json"]
                 results.append({"program": "checkov", "tree": name, "lines": lines} | measure(other, 1))
     record = {
         "machine": platform.machine(),
@@ -304,7 +304,8 @@ def main() -> None:
     }
     for row in results:
         print(
-            f"{row['program']:<11} {row['tree']:<10} {row['lines']:>7} lines {row['seconds']:>8.2f} s {row['peak_mib']:>6} MiB"
+            f"{row['program']:<11} {row['tree']:<10} {row['lines']:>7} lines"
+            f" {row['seconds']:>8.2f} s {row['peak_mib']:>6} MiB"
         )
     if options.output:
         options.output.write_text(json.dumps(record, indent=2) + "\n")

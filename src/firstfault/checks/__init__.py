@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from firstfault.checks.config import AuditConfig, load_baseline, load_config, make_baseline
 from firstfault.checks.engine import SEVERITIES, audit, audit_inventory, audit_with_inventory, exit_code_of
+from firstfault.checks.fix import FixPlan, plan_fixes
 from firstfault.checks.iam import Decision, Policy, PolicySet, Request, Statement, decide, parse_policy
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.load import load_inventory
@@ -15,6 +16,7 @@ __all__ = [
     "Check",
     "CheckInfo",
     "Decision",
+    "FixPlan",
     "Inventory",
     "Policy",
     "PolicySet",
@@ -32,4 +34,5 @@ __all__ = [
     "load_inventory",
     "make_baseline",
     "parse_policy",
+    "plan_fixes",
 ]

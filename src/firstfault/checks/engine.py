@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from firstfault.checks.config import AuditConfig, load_config
+from firstfault.checks.edits import Edit
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.load import load_inventory
 from firstfault.checks.outcome import Outcome
@@ -20,7 +21,15 @@ from firstfault.checks.suppress import Suppression, apply_suppressions, comments
 from firstfault.errors import ExitCode, InputError, worst_exit_code
 from firstfault.model.audit import AuditReport, AuditSummary, CheckSummary, Finding, Severity, SuppressionNote
 
-__all__ = ["SEVERITIES", "audit", "audit_inventory", "audit_with_inventory", "exit_code_of", "run_checks"]
+__all__ = [
+    "SEVERITIES",
+    "audit",
+    "audit_inventory",
+    "audit_with_inventory",
+    "exit_code_of",
+    "run_checks",
+    "run_outcomes",
+]
 
 SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low")
 _RESULT_ORDER = {"fail": 0, "unknown": 1, "pass": 2}
@@ -106,6 +115,11 @@ def audit_inventory(
 
 def run_checks(inventory: Inventory, checks: list[Check]) -> list[Finding]:
     """Return the findings of each check, duplicates removed, fingerprints set."""
+    return [finding for finding, _ in run_outcomes(inventory, checks)]
+
+
+def run_outcomes(inventory: Inventory, checks: list[Check]) -> list[tuple[Finding, list[Edit]]]:
+    """Return the findings of `run_checks`, each with the edits that would close it."""
     findings = []
     for check in checks:
         seen: set[tuple[str, str, int, str]] = set()
@@ -117,7 +131,8 @@ def run_checks(inventory: Inventory, checks: list[Check]) -> list[Finding]:
                 continue
             seen.add(key)
             repeats[outcome.place.path, outcome.subject] += 1
-            findings.append(_finding(check, outcome, repeats[outcome.place.path, outcome.subject]))
+            finding = _finding(check, outcome, repeats[outcome.place.path, outcome.subject])
+            findings.append((finding, outcome.edits))
     return findings
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
+from firstfault.checks.edits import Edit
 from firstfault.checks.located import Place, Unresolved
 from firstfault.model.audit import Result
 
@@ -20,6 +23,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             `#container` or similar appended where one object is judged several times.
         message: One or two sentences with the values that decided. For unknown: what could not be known and why.
         fix: Overrides the general fix of check.yaml where this case needs a more exact one.
+        edits: The change that `--fix` may make, where one value is plainly the right one.
     """
 
     result: Result
@@ -27,6 +31,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     message: str
     fix: str = ""
+    edits: list[Edit] = []
 
 
 def passed(place: Place, subject: str, message: str = "") -> Outcome:
@@ -34,9 +39,9 @@ def passed(place: Place, subject: str, message: str = "") -> Outcome:
     return Outcome(result="pass", place=place, subject=subject, message=message)
 
 
-def failed(place: Place, subject: str, message: str, fix: str = "") -> Outcome:
+def failed(place: Place, subject: str, message: str, fix: str = "", edits: Sequence[Edit] = ()) -> Outcome:
     """Return the outcome "the hole is open here"."""
-    return Outcome(result="fail", place=place, subject=subject, message=message, fix=fix)
+    return Outcome(result="fail", place=place, subject=subject, message=message, fix=fix, edits=list(edits))
 
 
 def unknown(place: Place, subject: str, message: str) -> Outcome:

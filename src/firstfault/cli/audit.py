@@ -9,6 +9,7 @@ import click
 
 from firstfault.checks import (
     SEVERITIES,
+    Inventory,
     audit_with_inventory,
     exit_code_of,
     find_check,
@@ -16,6 +17,7 @@ from firstfault.checks import (
     load_checks,
     load_config,
     make_baseline,
+    plan_fixes,
 )
 from firstfault.cli.output import write_output
 from firstfault.errors import ExitCode, InputError, UsageError
@@ -38,6 +40,8 @@ _PATH = click.Path(path_type=Path)
 @click.option("--until", type=click.DateTime(["%Y-%m-%d"]), help="Last day on which the new baseline holds.")
 @click.option("--fail-on", type=click.Choice(SEVERITIES), default="low", show_default=True, help="Least severity.")
 @click.option("--unknown-ok", is_flag=True, help="Exit 0 when some results are unknown and none fails.")
+@click.option("--fix", is_flag=True, help="Show the changes that close what can be closed safely, as a diff.")
+@click.option("--yes", is_flag=True, help="With --fix: write the changes.")
 @click.option("--explain", metavar="CHECK", help="Show one check: why, the trap, the fix, a bad and a good example.")
 @click.option("--list-checks", "list_checks_only", is_flag=True, help="List the checks.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
@@ -53,6 +57,8 @@ def audit(
     until: dt.datetime | None,
     fail_on: Severity,
     unknown_ok: bool,
+    fix: bool,
+    yes: bool,
     explain: str | None,
     list_checks_only: bool,
     form: str,
@@ -78,10 +84,27 @@ def audit(
         baseline=load_baseline(baseline) if baseline else [],
         complete=complete,
     )
+    if fix:
+        return _fix(report, inventory, output, write=yes)
     if write_baseline:
         return _write_baseline(report, write_baseline, reason, until.date() if until else None)
     write_output(render_audit(report, inventory.texts, form), output)
     return int(exit_code_of(report, fail_on=fail_on, unknown_ok=unknown_ok))
+
+
+def _fix(report: AuditReport, inventory: Inventory, output: Path | None, *, write: bool) -> int:
+    """Show the diff, write it when asked, and say what is left to do by hand; end like an audit afterwards."""
+    plan = plan_fixes(report, inventory)
+    write_output(plan.diff or "nothing can be changed safely by itself", output)
+    for finding, why in plan.refused:
+        click.echo(f"not changed: {finding.check} at {finding.path}:{finding.line}: {why}", err=True)
+    left = report.summary.failed - len(plan.fixed)
+    if write:
+        for path, text in plan.texts.items():
+            write_output(text, Path(path))
+    done = "closed" if write else "would be closed (add --yes to write)"
+    click.echo(f"{len(plan.fixed)} {done}, {left} left", err=True)
+    return int(ExitCode.FINDING if left or (plan.fixed and not write) else ExitCode.OK)
 
 
 def _write_baseline(report: AuditReport, path: Path, reason: str, until: dt.date | None) -> int:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from firstfault.checks.load.loader import load_inventory
+from firstfault.checks.load.loader import inventory_of_texts, load_inventory
 
-__all__ = ["load_inventory"]
+__all__ = ["inventory_of_texts", "load_inventory"]

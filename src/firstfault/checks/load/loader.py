@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.load.documents import add_document, add_yaml_text, parse_json
-from firstfault.checks.load.files import STDIN, display_path, find_files, read_text
+from firstfault.checks.load.files import display_path, find_files, read_text
 from firstfault.checks.terraform.plan import is_plan, plan_config
 from firstfault.checks.terraform.roots import TerraformTree, is_terraform_file
 from firstfault.errors import InputError
 from firstfault.model.audit import ReadProblem
 
-__all__ = ["load_inventory"]
+__all__ = ["inventory_of_texts", "load_inventory"]
 
 _HELM_MARK = "{{"
 
@@ -32,33 +32,47 @@ def load_inventory(paths: list[Path], *, complete: bool = False, exclude: Sequen
     """
     inventory = Inventory()
     inventory.complete = complete
-    charts: set[Path] = set()
     for path in find_files(paths):
-        if path.name == "Chart.yaml":
-            charts.add(path.parent)
         shown = display_path(path)
         if any(fnmatchcase(shown, glob) for glob in exclude):
             continue
         try:
-            text = read_text(path)
-            inventory.texts[shown] = text
-            if _is_helm_source(path, text, charts):
-                continue
-            if not is_terraform_file(path.name):
-                _add_file(inventory, path, shown, text)
+            inventory.texts[shown] = read_text(path)
+        except InputError as error:
+            inventory.problems.append(ReadProblem(path=shown, line=_line(str(error), shown), message=str(error)))
+    _add_texts(inventory)
+    return inventory
+
+
+def inventory_of_texts(texts: Mapping[str, str], *, complete: bool = False) -> Inventory:
+    """Load an inventory from texts by path instead of from files: for trying changes before they are written."""
+    inventory = Inventory()
+    inventory.complete = complete
+    inventory.texts.update(texts)
+    _add_texts(inventory)
+    return inventory
+
+
+def _add_texts(inventory: Inventory) -> None:
+    charts = {Path(shown).parent for shown in inventory.texts if Path(shown).name == "Chart.yaml"}
+    for shown, text in inventory.texts.items():
+        path = Path(shown)
+        if is_terraform_file(path.name) or _is_helm_source(path, text, charts):
+            continue
+        try:
+            _add_file(inventory, path, shown, text)
         except InputError as error:
             inventory.problems.append(ReadProblem(path=shown, line=_line(str(error), shown), message=str(error)))
     _add_terraform(inventory)
     for chart in sorted(charts):
         inventory.notes.append(
-            f"{display_path(chart)}: templates of a Helm chart are program text, not manifests; to audit them: "
-            f"helm template {display_path(chart)} | firstfault audit -"
+            f"{chart.as_posix()}: templates of a Helm chart are program text, not manifests; to audit them: "
+            f"helm template {chart.as_posix()} | firstfault audit -"
         )
-    return inventory
 
 
 def _add_file(inventory: Inventory, path: Path, shown: str, text: str) -> None:
-    if path.suffix == ".json" or (str(path) == STDIN and text.lstrip()[:1] == "{"):
+    if path.suffix == ".json" or (shown == "stdin" and text.lstrip()[:1] == "{"):
         value = parse_json(text, shown)
         if is_plan(value):
             inventory.terraform.append(plan_config(value, shown, text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from firstfault.checks.edits import AddArgument, Edit, SetArgument
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.located import Unresolved, dig
 from firstfault.checks.outcome import Outcome, failed, passed, unresolved
@@ -29,7 +30,17 @@ def _judge(eks: EksModule, argument: str, addon: object) -> Outcome:
     if value is True:
         return passed(eks.block.place(argument, "vpc-cni", "before_compute"), subject)
     if eks.majors[0] >= _NO_DEFAULT_CNI:
-        return failed(place, subject, "the cluster has no CNI before this add-on, and it waits for the nodes")
+        why = "the cluster has no CNI before this add-on, and it waits for the nodes"
+        return failed(place, subject, why, edits=[_edit(eks, argument)])
     if is_set(dig(addon, "configuration_values")):
-        return failed(place, subject, "nodes start before these settings and keep the old ones until they are replaced")
+        why = "nodes start before these settings and keep the old ones until they are replaced"
+        return failed(place, subject, why, edits=[_edit(eks, argument)])
     return passed(place, subject, "the default CNI covers the gap")
+
+
+def _edit(eks: EksModule, argument: str) -> Edit:
+    if is_set(eks.block.get(argument, "vpc-cni", "before_compute")):
+        place = eks.block.place(argument, "vpc-cni", "before_compute")
+        return SetArgument(path=place.path, line=place.line, name="before_compute", value="true")
+    place = eks.block.place(argument, "vpc-cni")
+    return AddArgument(path=place.path, line=place.line, name="before_compute", value="true")

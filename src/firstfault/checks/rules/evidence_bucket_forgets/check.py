@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from firstfault.checks.edits import SetArgument
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.located import Unresolved, dig
 from firstfault.checks.outcome import Outcome, failed, passed
@@ -26,7 +27,9 @@ def check(inventory: Inventory) -> Iterator[Outcome]:
 
 def _judge(inventory: Inventory, bucket: TerraformBlock) -> Outcome:
     if bucket.get("force_destroy") is True:
-        return failed(bucket.place("force_destroy"), bucket.address, "force_destroy lets Terraform empty the bucket")
+        place = bucket.place("force_destroy")
+        edit = SetArgument(path=place.path, line=place.line, name="force_destroy", value="false")
+        return failed(place, bucket.address, "force_destroy lets Terraform empty the bucket", edits=[edit])
     for block in inventory.resources("aws_s3_bucket_lifecycle_configuration"):
         target = block.get("bucket")
         if target == bucket.get("bucket") or (isinstance(target, Unresolved) and target.ref.startswith(bucket.address)):

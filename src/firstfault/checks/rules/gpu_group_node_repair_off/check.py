@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from firstfault.checks.edits import AddArgument, Edit
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.located import Unresolved
 from firstfault.checks.outcome import Outcome, failed, passed, unresolved
-from firstfault.checks.terraform.eks import NodeGroup, node_groups
+from firstfault.checks.terraform.eks import NodeGroup, is_set, node_groups
 
 _AGENT = "eks-node-monitoring-agent"
 
@@ -26,10 +27,18 @@ def _judge(inventory: Inventory, group: NodeGroup) -> Outcome:
     if missing is not None:
         return unresolved(place, group.subject, "node_repair_config", missing)
     if True not in values:
-        return failed(place, group.subject, "node auto repair is off")
+        return failed(place, group.subject, "node auto repair is off", edits=_edits(group))
     if not _has_agent(inventory, group):
         return failed(place, group.subject, f"repair is on, but without the add-on {_AGENT} it sees no GPU condition")
     return passed(place, group.subject)
+
+
+def _edits(group: NodeGroup) -> list[Edit]:
+    """Offer to add the setting to a group of the module that does not write it at all."""
+    if group.kind != "managed" or is_set(group.get("node_repair_config")):
+        return []
+    place = group.place()
+    return [AddArgument(path=place.path, line=place.line, name="node_repair_config", value="{ enabled = true }")]
 
 
 def _has_agent(inventory: Inventory, group: NodeGroup) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from firstfault.checks.edits import SetArgument
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.located import Unresolved
 from firstfault.checks.outcome import Outcome, failed, passed
@@ -20,9 +21,9 @@ def check(inventory: Inventory) -> Iterator[Outcome]:
 
 def _judge(group: NodeGroup) -> Iterator[Outcome]:
     if group.get("force_update_version") is True:
-        yield failed(
-            group.place("force_update_version"), group.subject, "force_update_version evicts over every budget"
-        )
+        place = group.place("force_update_version")
+        edit = SetArgument(path=place.path, line=place.line, name="force_update_version", value="false")
+        yield failed(place, group.subject, "force_update_version evicts over every budget", edits=[edit])
         return
     for path in (("update_config",), ("update_config", 0)):
         percentage = as_number(group.get(*path, "max_unavailable_percentage"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from firstfault.checks.edits import SetArgument
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.located import Unresolved
 from firstfault.checks.outcome import Outcome, failed, passed, unresolved
@@ -38,11 +39,14 @@ def _judge(eks: EksModule) -> Outcome:
     source = (
         f" by variable {variable.name} ({_file(variable.source)})" if variable is not None and variable.source else ""
     )
+    name = _TOGGLE if variable is None else "default" if variable.source == "default" else variable.name
+    edit = SetArgument(path=place.path, line=place.line, name=name, value="true")
     return failed(
         place,
         eks.block.address,
         f"{_TOGGLE} is false{source}: node self-reference 1025-65535/tcp, five webhook "
         "ports and the egress of the nodes go together",
+        edits=[] if eks.config.is_plan else [edit],
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from firstfault.checks.edits import SetYaml
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.kube import PodView
 from firstfault.checks.located import ABSENT
@@ -21,9 +22,14 @@ def check(inventory: Inventory) -> Iterator[Outcome]:
             yield passed(place, pod.subject)
         else:
             how = "is not set (default: true)" if value is ABSENT else f"is {value!r}"
-            yield failed(
-                place, pod.subject, f"enableServiceLinks {how}; a Service called vllm would set VLLM_PORT in this Pod"
+            edit = SetYaml(
+                path=pod.owner.path,
+                line=pod.owner.place().line,
+                steps=(*pod.steps, "enableServiceLinks"),
+                value=False,
             )
+            message = f"enableServiceLinks {how}; a Service called vllm would set VLLM_PORT in this Pod"
+            yield failed(place, pod.subject, message, edits=[edit])
 
 
 def _runs_vllm(pod: PodView) -> bool:
