@@ -20,7 +20,7 @@ from firstfault.model.audit import AuditReport, Finding
 
 __all__ = ["FixPlan", "apply_edit", "plan_fixes"]
 
-_PAIRS = ("{}", "[]", "()")
+_PAIRS = (("{", "}"), ("[", "]"), ("(", ")"))
 _ARGUMENT = r"^(?P<before>\s*\"?{name}\"?\s*[=:]\s*)(?P<value>[^#\n]*?)(?P<after>\s*,?\s*(?:#.*|//.*)?)$"
 
 
