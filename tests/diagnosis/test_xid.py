@@ -60,8 +60,20 @@ def test_channel_removal_follows_the_other_xid():
     assert roots(line(45, "Ch 00000001"), line(119, "Timeout waiting for RPC from GSP!")) == {"driver.xid.119"}
 
 
-def test_channel_removal_that_names_its_cause_is_never_a_root():
-    assert roots(line(45, "Ch 00000001 caused by previous Xid 149")) == set()
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [(149, "driver.xid.149"), (79, "driver.gpu.fallen-off"), (48, "driver.ecc.uncorrectable"), (31, "driver.xid.31")],
+)
+def test_channel_removal_that_names_its_cause_is_a_report_of_that_one(code, cause):
+    assert roots(line(45, f"Ch 00000001 caused by previous Xid {code}")) == {cause}
+
+
+def test_a_context_that_does_not_switch_follows_the_program_s_error_on_the_same_gpu_only():
+    hung = "errorString CTX SWITCH TIMEOUT, Info 0x58005"
+    assert roots(line(13, "Graphics SM Warp Exception"), line(109, hung)) == {"driver.xid.13"}
+    assert roots(line(109, hung), line(13, "Graphics SM Warp Exception")) == {"driver.xid.13", "driver.xid.109"}
+    assert roots(line(13, "x", gpu="0000:9b:00"), line(109, hung)) == {"driver.xid.13", "driver.xid.109"}
+    assert roots(line(109, hung)) == {"driver.xid.109"}
 
 
 def test_channel_removal_alone_stays_a_weak_root():

@@ -31,6 +31,7 @@ class XidPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         aftermath: Codes that follow from something else; never act on one alone.
         application_first: Codes that the program's own log explains, whatever the two clocks say.
+        stalls: Codes that follow from one of those when it came earlier on the same GPU.
         informational: Codes that record an error which another line reports.
         cancels: Code -> code that it takes back when it comes later on the same GPU.
         cordon: Codes on which a node is taken out at once.
@@ -38,6 +39,7 @@ class XidPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     aftermath: list[int]
     application_first: list[int]
+    stalls: list[int]
     informational: list[int]
     cancels: dict[int, int]
     cordon: list[int]
@@ -103,7 +105,7 @@ def _kernel_line(code: int, row: XidCode, origin: XidOrigin) -> Signature:
     printed = not row.fabric and row.sample  # the samples of NVLink 5 codes belong to their own signatures
     return Signature(
         id="kernel-line",
-        pattern=f"{_PREFIX}(?P<xid>{code}){_PROCESS}",
+        pattern=f"{_PREFIX}(?:45, .*caused by previous Xid )?(?P<xid>{code}){_PROCESS}",
         unless=r" (?:Fatal|Nonfatal) XC[01] " if row.fabric else "",
         role=Role.ROOT,
         strength=_strength(row, origin),
@@ -121,6 +123,11 @@ def _kernel_line(code: int, row: XidCode, origin: XidOrigin) -> Signature:
                 versions="<340",
             ),
             Sample(text=f"NVRM: Xid (PCI:0000:3b:00.0): {code}", program="NVIDIA kernel driver", versions="some"),
+            Sample(
+                text=f"NVRM: Xid (PCI:0000:3b:00): 45, pid=1, name=python3, Ch 00000001 caused by previous Xid {code}",
+                program="NVIDIA kernel driver",
+                versions="R580+",
+            ),
         ],
         negatives=[
             f"NVRM: Xid (PCI:0000:3b:00): {code}0, something",

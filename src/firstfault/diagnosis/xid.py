@@ -83,6 +83,7 @@ def settle_xids(observations: Iterable[Observation], table: XidTable | None = No
             settled.append(item)
         elif not _is_taken_back(place, items, codes, table):
             follows = _follows(item, code, seen, table, program=program)
+            follows = follows or (code in table.policy.stalls and _after_program(place, items, codes, table))
             settled.append(msgspec.structs.replace(item, role=Role.CONSEQUENCE) if follows else item)
     return settled
 
@@ -102,6 +103,15 @@ def _follows(item: Observation, code: int, seen: set[int], table: XidTable, *, p
         causes = _MEMORY_ERRORS if code in (63, 156) else seen - {*policy.aftermath, *policy.informational}
         return bool(causes & seen)
     return False
+
+
+def _after_program(place: int, items: list[Observation], codes: list[int | None], table: XidTable) -> bool:
+    """Whether an earlier line of the same GPU already blames the program."""
+    gpu = (items[place].source, items[place].fields.get("pci"))
+    return any(
+        code in table.policy.application_first and (earlier.source, earlier.fields.get("pci")) == gpu
+        for earlier, code in zip(items[:place], codes, strict=False)
+    )
 
 
 def _is_taken_back(place: int, items: list[Observation], codes: list[int | None], table: XidTable) -> bool:
