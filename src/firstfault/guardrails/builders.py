@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from firstfault.guardrails.admission import admission
 from firstfault.guardrails.options import Options
 from firstfault.guardrails.spec import Guardrail
 
@@ -14,4 +15,4 @@ __all__ = ["BUILDERS", "Builder"]
 
 Builder = Callable[[Guardrail, Options], list[tuple[str, str, str]]]
 
-BUILDERS: dict[str, Builder] = {}
+BUILDERS: dict[str, Builder] = {"admission": admission}

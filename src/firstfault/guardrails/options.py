@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import msgspec
 
 from firstfault.errors import UsageError
-from firstfault.guardrails.instances import has_efa
+from firstfault.guardrails.instances import EFA_INTERFACES, has_efa
 
 if TYPE_CHECKING:
     from firstfault.guardrails.spec import When
@@ -193,6 +193,26 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return ("nvidia.com/gpu.present", "true")
 
     @property
+    def derived(self) -> frozenset[str]:
+        """Features and what follows from them, for `When`.
+
+        Policies are rendered for one engine only: Kyverno where it is, else the API server's own (from 1.30).
+        """
+        native = "kyverno" not in self.features and parse_version(self.kubernetes) >= (1, 30)
+        extra = {
+            "kyverno-policies": "kyverno" in self.features,
+            "native-policies": native,
+            "enforce": self.mode == "enforce",
+            "aws": self.profile != "self-managed",
+        }
+        return self.features | {name for name, holds in extra.items() if holds}
+
+    @property
+    def efa_types(self) -> tuple[str, ...]:
+        """EFA types among the cluster's instance types; all that are known when the cluster's are not given."""
+        return tuple(sorted(filter(has_efa, self.instance_types or EFA_INTERFACES)))
+
+    @property
     def native_mutation(self) -> bool:
         """Whether the API server has MutatingAdmissionPolicy: from 1.36, or switched on in 1.34 and 1.35."""
         version = parse_version(self.kubernetes)
@@ -217,9 +237,9 @@ def applies(when: When, options: Options) -> bool:
     if when.efa is not None and types and not any(has_efa(t) is when.efa for t in types):
         return False
     return (
-        set(when.with_) <= options.features
-        and (not when.any_of or bool(set(when.any_of) & options.features))
-        and not set(when.without) & options.features
+        set(when.with_) <= options.derived
+        and (not when.any_of or bool(set(when.any_of) & options.derived))
+        and not set(when.without) & options.derived
         and (not when.profiles or options.profile in when.profiles)
         and _version_fits(when.kubernetes, options)
     )
