@@ -9,7 +9,8 @@ from typing import Any
 import click
 import msgspec
 
-from firstfault.errors import UsageError
+from firstfault.cli.output import write_output
+from firstfault.errors import ExitCode, UsageError
 
 __all__ = ["guard"]
 
@@ -75,6 +76,14 @@ def _cluster_options(command: Any) -> Any:
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write.")
 @click.option("--namespace", default="firstfault", show_default=True, help="Namespace of firstfault's own objects.")
 @click.option("--cluster", default="CLUSTER", show_default=True, help="Name of the cluster, for Terraform and S3.")
+@click.option("--evidence-bucket", default="EVIDENCE-BUCKET", show_default=True, help="S3 bucket for evidence.")
+@click.option("--smoke-image", default="registry.example.com/firstfault-smoke:0.1", show_default=True)
+@click.option("--terraform-role", default="terraform", show_default=True, help="Role that applies Terraform.")
+@click.option("--load-balancer-role", default="aws-load-balancer-controller", show_default=True)
+@click.option("--break-glass-role", default="break-glass", show_default=True, help="Role for emergencies.")
+@click.option("--node-role", default="*-eks-node-group-*", show_default=True, help="Role of the nodes.")
+@click.option("--exclude-namespaces", type=_List(), default="kube-system,gpu-operator,kyverno", show_default=True)
+@click.option("--iteration-slo", "iteration_slo_s", default="1.0", show_default=True, help="Seconds of an iteration.")
 @click.option("--keep-edits", "on_edit", flag_value="keep", help="Leave files that somebody changed.")
 @click.option("--overwrite", "on_edit", flag_value="overwrite", help="Replace files that somebody changed.")
 @click.option("--dry-run", is_flag=True, help="Say what would change and write nothing.")
@@ -90,7 +99,7 @@ def render(
 
     built = build(_options(**cluster), list(only) if only is not None else None)
     changes = plan_tree(out, built.files) if dry_run else apply_tree(out, built.files, on_edit or "refuse")  # type: ignore[arg-type]
-    _print(render_report(built, changes, out, format_, dry_run=dry_run), output)
+    write_output(render_report(built, changes, out, format_, dry_run=dry_run), output)
 
 
 @guard.command()
@@ -107,7 +116,25 @@ def budget(format_: str, output: Path | None, only: Any, **cluster: Any) -> None
     chosen = load_guardrails(options)
     if only is not None:
         chosen = select(chosen, list(only))
-    _print(budget_report(compute(options, chosen), format_), output)
+    write_output(budget_report(compute(options, chosen), format_), output)
+
+
+@guard.command()
+@click.argument("plan", type=click.Path(path_type=Path, exists=False))
+@click.option("--strict", is_flag=True, help="Refuse also what another security group still covers.")
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Write the answer there.")
+def lock(plan: Path, strict: bool, format_: str, output: Path | None) -> int:
+    """Refuse a Terraform plan that takes away a security-group rule which training needs.
+
+    PLAN is the output of `terraform show -json PLANFILE`. Exit codes: 0 pass, 1 refused, 2 no plan, 3 could not tell.
+    """
+    from firstfault.guardrails import judge, read_plan  # noqa: PLC0415
+    from firstfault.report.guard import lock_report  # noqa: PLC0415
+
+    report = judge(read_plan(plan), strict=strict)
+    write_output(lock_report(report, format_), output)
+    return int({"pass": ExitCode.OK, "refuse": ExitCode.FINDING, "unknown": ExitCode.UNKNOWN}[report.result])
 
 
 def _options(
@@ -163,13 +190,3 @@ def _label(text: str | None) -> tuple[str, str] | None:
     if not sign or not key:
         raise UsageError(f"{text!r} is not KEY=VALUE", "for example --gpu-node-label nvidia.com/gpu.present=true")
     return key, value
-
-
-def _print(text: str, output: Path | None) -> None:
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error}", "give another --output") from error

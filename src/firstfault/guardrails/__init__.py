@@ -1,6 +1,7 @@
 """Renders what would have noticed a fault: rules, policies, manifests (verb: guard)."""
 
 from firstfault.guardrails.budget import BudgetReport, PathBudget, ScenarioBudget, budget
+from firstfault.guardrails.lock import LockReport, judge, read_plan
 from firstfault.guardrails.options import FEATURES, Intervals, Options, Source
 from firstfault.guardrails.registry import guardrail_ids, load_guardrails, load_scenarios, select
 from firstfault.guardrails.render import Rendered, render
@@ -14,6 +15,7 @@ __all__ = [
     "Change",
     "Guardrail",
     "Intervals",
+    "LockReport",
     "Options",
     "PathBudget",
     "Rendered",
@@ -23,9 +25,11 @@ __all__ = [
     "apply_tree",
     "budget",
     "guardrail_ids",
+    "judge",
     "load_guardrails",
     "load_scenarios",
     "plan_tree",
+    "read_plan",
     "render",
     "select",
 ]

@@ -125,6 +125,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         smoke_image: Image of the smoke test.
         cluster: Name of the cluster (Terraform tags, S3 prefix).
         evidence_bucket: S3 bucket for evidence.
+        terraform_role: Name (with path) of the role that applies Terraform.
+        load_balancer_role: Role of the AWS Load Balancer Controller, which edits node groups.
+        break_glass_role: Role for emergencies.
+        node_role: Role of the nodes, under which the VPC CNI attaches interfaces; may have wildcards.
         iteration_slo_s: A training iteration slower than this counts against the objective.
         rule_labels: Labels by which the Prometheus Operator selects rules and monitors.
         intervals: How often everything looks.
@@ -142,6 +146,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     smoke_image: str = "registry.example.com/firstfault-smoke:0.1"
     cluster: str = "CLUSTER"
     evidence_bucket: str = "EVIDENCE-BUCKET"
+    terraform_role: str = "terraform"
+    load_balancer_role: str = "aws-load-balancer-controller"
+    break_glass_role: str = "break-glass"
+    node_role: str = "*-eks-node-group-*"
     iteration_slo_s: str = "1.0"
     rule_labels: tuple[tuple[str, str], ...] = (("release", "kube-prometheus-stack"),)
     intervals: Intervals = msgspec.field(default_factory=Intervals)

@@ -10,9 +10,9 @@ import msgspec
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from firstfault.guardrails import BudgetReport, Change, PathBudget, Rendered
+    from firstfault.guardrails import BudgetReport, Change, LockReport, PathBudget, Rendered
 
-__all__ = ["budget_report", "render_report"]
+__all__ = ["budget_report", "lock_report", "render_report"]
 
 
 def render_report(rendered: Rendered, changes: list[Change], out: Path, format_: str, *, dry_run: bool) -> str:
@@ -59,3 +59,28 @@ def _line(path: PathBudget) -> str:
     terms = " + ".join(f"{'~' if term.basis == 'assumed' else ''}{term.name} {term.seconds:g}" for term in path.terms)
     mark = "" if path.within_minute else "  not < 60 s"
     return f"{path.seconds:6g} s  {path.path} = {terms or 0}; mostly {path.dominant}{mark}"
+
+
+_VERDICTS = {
+    "pass": "PASS: the plan keeps what training needs",
+    "refuse": "REFUSED: the plan takes away what training needs",
+    "unknown": "COULD NOT TELL: a value that decides is known only after the apply",
+}
+
+
+def lock_report(report: LockReport, format_: str) -> str:
+    """Return the lock's verdict as text or JSON."""
+    if format_ == "json":
+        return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
+    lines = [_VERDICTS[report.result]]
+    for loss in report.losses:
+        lines.append(f"  {loss.outcome:8} {loss.group}: {loss.need}")
+        lines += [f"           - {rule}" for rule in loss.rules]
+        lines += [f"           still covered by {rule}" for rule in loss.covered_by]
+    lines += [f"  also removed: {rule}" for rule in report.also_removed]
+    lines += [f"  note: {note}" for note in report.notes]
+    if report.result == "refuse":
+        lines.append(
+            "  what to do: keep the rule or put an equivalent one in the same plan; for a drill use firstfault drill"
+        )
+    return "\n".join(lines) + "\n"

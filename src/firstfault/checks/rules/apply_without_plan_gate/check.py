@@ -13,7 +13,8 @@ from firstfault.checks.prometheus import Document
 
 _APPLY = re.compile(r"\b(?:terraform|tofu|terragrunt)\s+(?:-\S+\s+)*apply\b")
 _GATE = re.compile(
-    r"\b(?:firstfault\s+audit|conftest\s+test|opa\s+(?:eval|exec)|checkov|sentinel\s+apply|trivy\s+config|terrascan)\b"
+    r"\b(?:firstfault\s+(?:audit|guard\s+lock)|conftest\s+test|opa\s+(?:eval|exec)|checkov|sentinel\s+apply"
+    r"|trivy\s+config|terrascan)\b"
     r".*(?:plan\S*\.json|tfplan)",
 )
 _DEFUSED = re.compile(r"\|\|\s*(?:true|:|exit 0)")
