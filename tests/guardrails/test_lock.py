@@ -246,42 +246,41 @@ class TestUnknown:
         assert verdict(tmp_path, *seed(), errored=True).result == "unknown"
 
 
+BLOCK = {
+    "protocol": "tcp",
+    "from_port": 1025,
+    "to_port": 65535,
+    "self": True,
+    "cidr_blocks": [],
+    "security_groups": [],
+}
+CONFIGURED = {"root_module": {"resources": [
+    {"type": "aws_security_group", "name": "node", "expressions": {"ingress": {}}}]}}  # fmt: skip
+
+
 class TestInline:
     """Rules in blocks of the group itself."""
-
-    BLOCK = {
-        "protocol": "tcp",
-        "from_port": 1025,
-        "to_port": 65535,
-        "self": True,
-        "cidr_blocks": [],
-        "security_groups": [],
-    }
-    CONFIGURED = {"root_module": {"resources": [
-        {"type": "aws_security_group", "name": "node", "expressions": {"ingress": {}}}]}}  # fmt: skip
 
     def test_a_block_that_is_removed_is_a_loss(self, tmp_path):
         """The group is updated, nothing is destroyed."""
         group = change(
-            "aws_security_group", "aws_security_group.node", ["update"], {"id": NODE, "ingress": [self.BLOCK]},
+            "aws_security_group", "aws_security_group.node", ["update"], {"id": NODE, "ingress": [BLOCK]},
             after={"id": NODE, "ingress": []},
         )  # fmt: skip
 
-        assert verdict(tmp_path, group, configuration=self.CONFIGURED).result == "refuse"
+        assert verdict(tmp_path, group, configuration=CONFIGURED).result == "refuse"
 
     def test_the_state_of_a_group_does_not_stand_in_for_a_rule_that_is_destroyed(self, tmp_path):
         """The group's own state lists the rules of separate resources too, and its change is a no-op."""
-        group = change(
-            "aws_security_group", "aws_security_group.node", ["no-op"], {"id": NODE, "ingress": [self.BLOCK]}
-        )
+        group = change("aws_security_group", "aws_security_group.node", ["no-op"], {"id": NODE, "ingress": [BLOCK]})
 
         assert verdict(tmp_path, group, node("a", ["delete"], self=True)).result == "refuse"
 
     def test_a_rule_made_outside_of_terraform_stays(self, tmp_path):
         """It is in the group's state and in no resource of the plan."""
-        outside = {**self.BLOCK, "from_port": 0, "to_port": 0, "protocol": "-1"}
+        outside = {**BLOCK, "from_port": 0, "to_port": 0, "protocol": "-1"}
         group = change(
-            "aws_security_group", "aws_security_group.node", ["no-op"], {"id": NODE, "ingress": [self.BLOCK, outside]}
+            "aws_security_group", "aws_security_group.node", ["no-op"], {"id": NODE, "ingress": [BLOCK, outside]}
         )
 
         assert verdict(tmp_path, group, node("a", ["delete"], self=True)).result == "pass"

@@ -86,8 +86,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Attributes:
         name: Name of the objects.
-        match: What is validated. gpu: Pods with a container that asks for a GPU · several-gpus: for more than one GPU in
-            one container · distributed: that also look like ranks of a distributed job.
+        match: What is validated. gpu: Pods with a container that asks for a GPU · several-gpus: for more than one GPU
+            in one container · distributed: that also look like ranks of a distributed job.
         validations: What must hold.
         service_links_off: Set enableServiceLinks to false. The API server has filled in its default, true, before any
             policy sees the Pod, so an explicit true cannot be told from it.

@@ -48,7 +48,8 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
         need: What is lost.
         rules: The rules that covered it and go: "address: rule".
         covered_by: Rules of other groups that still cover it, if the groups are on the same interfaces.
-        outcome: refuse: nothing covers it · unknown: something may, which is known only after the apply · pass: covered.
+        outcome: refuse: nothing covers it · unknown: something may, which is known only after the apply · pass: it is
+            covered.
     """
 
     group: str
