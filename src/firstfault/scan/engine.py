@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import threading
+from bisect import bisect_right
 from collections import defaultdict
 from functools import cached_property
 from pathlib import Path
@@ -22,17 +23,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import msgspec
 
 from firstfault.catalogue import content_key, load_bytes, store_bytes
-from firstfault.scan import literals
-from firstfault.scan.literals import ignores_case, required_literals
+from firstfault.scan.literals import ignores_case, required_literals, shared_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from firstfault.scan.patterns import Pattern
 
 __all__ = ["Candidate", "Engine", "HyperscanEngine", "ReEngine", "load_engine"]
 
-# With more candidates than one in so many bytes, the patterns themselves sort them faster than Python does.
+# With more hits of the sieve than one in so many bytes, the patterns themselves sort them faster than Python does.
 DENSE = 1024
 
 
@@ -59,12 +59,15 @@ class Engine(Protocol):
         ...
 
 
-class _Row(NamedTuple):
-    """One expression of the sieve, and the patterns to which it leads."""
+class _Lead(NamedTuple):
+    """Where a hit of the sieve leads: a pattern, and the literal that its line must hold for it.
 
-    expression: str
-    flags: int
-    patterns: list[int]
+    The literal is empty where the sieve held the pattern itself, and in lower case where case does not matter.
+    """
+
+    pattern: int
+    literal: bytes
+    ignore_case: bool
 
 
 class HyperscanEngine:
@@ -82,9 +85,10 @@ class HyperscanEngine:
         self._lock = threading.Lock()
         self._table = patterns
         table = "\0".join(f"{row.regex}\1{row.ignore_case}{row.first_only}" for row in patterns)
-        code = Path(literals.__file__).read_bytes() + Path(__file__).read_bytes()
+        here = Path(__file__).parent
+        code = b"".join((here / name).read_bytes() for name in ("engine.py", "literals.py", "everyday.txt"))
         self._key = content_key(table.encode(), hyperscan.__version__.encode(), code)  # type: ignore[attr-defined]
-        self._sieve, self._leads_to = self._load_sieve()
+        self._sieve, self._leads = self._load_sieve()
 
     def find(self, chunk: bytes, piece: int = 0) -> list[Candidate]:
         """Scan one chunk."""
@@ -103,39 +107,49 @@ class HyperscanEngine:
         if not hits:
             return []
         found: list[Candidate] = []
+        if len(hits) > max(64, len(part) // DENSE):
+            return self._find_dense(part, base, hits)
         hits.sort()
         start = stop = -1
+        line = lowered = b""
         on_line: set[int] = set()
         for end, row in hits:
             if end > stop:
                 start = part.rfind(b"\n", 0, end - 1) + 1
                 stop = part.find(b"\n", end - 1)
                 stop = len(part) if stop < 0 else stop
+                line = part[start:stop]
+                lowered = line.lower()
                 on_line.clear()
-            for pattern in self._leads_to[row]:
-                if pattern not in on_line:
+            for pattern, literal, ignore_case in self._leads[row]:
+                if pattern not in on_line and literal in (lowered if ignore_case else line):
                     on_line.add(pattern)
                     found.append(Candidate(base + start, base + end, pattern))
-        return self._sort_out(part, base, found) if len(found) > max(64, len(part) // DENSE) else found
+        return found
 
-    def _sort_out(self, part: bytes, base: int, found: list[Candidate]) -> list[Candidate]:
-        """Keep the candidates whose pattern really matches on their line, as Hyperscan sees it."""
-        starts = sorted({candidate.start - base for candidate in found})
-        positions: dict[int, int] = {}
+    def _find_dense(self, part: bytes, base: int, hits: list[tuple[int, int]]) -> list[Candidate]:
+        """Let the patterns themselves go over the lines on which the sieve has hits."""
+        positions: list[int] = []
+        starts: list[int] = []
         lines: list[bytes] = []
         position = 0
-        for start in starts:
-            stop = part.find(b"\n", start)
-            line = part[start : len(part) if stop < 0 else stop]
-            positions[position] = start
-            lines.append(line)
-            position += len(line) + 1
-        buffer = b"\n".join(lines)
-        kept = {
-            (positions[buffer.rfind(b"\n", 0, max(end - 1, 0)) + 1], pattern)
-            for end, pattern in self._scan("full", self._full, buffer)
-        }
-        return [candidate for candidate in found if (candidate.start - base, candidate.pattern) in kept]
+        stop = -1
+        for end in sorted({end for end, _ in hits}):
+            if end <= stop:
+                continue
+            start = part.rfind(b"\n", 0, end - 1) + 1
+            stop = part.find(b"\n", end - 1)
+            stop = len(part) if stop < 0 else stop
+            positions.append(position)
+            starts.append(start)
+            lines.append(part[start:stop])
+            position += stop - start + 1
+        found: dict[tuple[int, int], Candidate] = {}
+        for end, pattern in sorted(self._scan("full", self._full, b"\n".join(lines))):
+            place = bisect_right(positions, max(end - 1, 0)) - 1
+            start = base + starts[place]
+            found.setdefault((start, pattern), Candidate(start, start + end - positions[place], pattern))
+        return list(found.values())
 
     def _scan(self, name: str, database: Any, buffer: bytes) -> list[tuple[int, int]]:
         scratch = getattr(self._local, name, None)
@@ -162,29 +176,33 @@ class HyperscanEngine:
         flags: int = self._hyperscan.HS_FLAG_MULTILINE
         return flags | (self._hyperscan.HS_FLAG_CASELESS if pattern.ignore_case else 0)
 
-    def _load_sieve(self) -> tuple[Any, list[list[int]]]:
-        leads_to = load_bytes("leads", self._key)
-        database = self._load("sieve") if leads_to else None
-        if leads_to and database is not None:
-            return database, msgspec.msgpack.decode(leads_to, type=list[list[int]])
-        rows = self._sieve_rows(self._table)
-        store_bytes("leads", self._key, msgspec.msgpack.encode([row.patterns for row in rows]))
-        return self._compile("sieve", [(row.expression, row.flags) for row in rows]), [row.patterns for row in rows]
+    def _load_sieve(self) -> tuple[Any, list[list[_Lead]]]:
+        stored = load_bytes("leads", self._key)
+        database = self._load("sieve") if stored else None
+        if stored and database is not None:
+            return database, msgspec.msgpack.decode(stored, type=list[list[_Lead]])
+        rows = sorted(self._sieve_rows().items())
+        leads = [found for _, found in rows]
+        store_bytes("leads", self._key, msgspec.msgpack.encode(leads))
+        return self._compile("sieve", [row for row, _ in rows]), leads
 
-    def _sieve_rows(self, patterns: Iterable[Pattern]) -> list[_Row]:
-        """The literals of all patterns, each once; a pattern without selective ones stands in the sieve itself."""
+    def _sieve_rows(self) -> dict[tuple[str, int], list[_Lead]]:
+        """(expression, flags) → where it leads. A pattern without selective literals stands in the sieve itself."""
         caseless, once = self._hyperscan.HS_FLAG_CASELESS, self._hyperscan.HS_FLAG_SINGLEMATCH
-        rows: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for index, pattern in enumerate(patterns):
+        needed = [required_literals(pattern.superset, once=pattern.first_only) for pattern in self._table]
+        part_of = shared_windows(sorted(set().union(*(found or () for found in needed))))
+        rows: dict[tuple[str, int], list[_Lead]] = defaultdict(list)
+        for index, (pattern, found) in enumerate(zip(self._table, needed, strict=True)):
             single = once if pattern.first_only else 0
-            found = required_literals(pattern.superset, once=pattern.first_only)
+            ignore_case = pattern.ignore_case or ignores_case(pattern.regex)
             if found is None:
-                rows[pattern.superset, self._flags(pattern) | single].append(index)
-                continue
-            case = caseless if pattern.ignore_case or ignores_case(pattern.regex) else 0
-            for literal in found:
-                rows[re.escape(literal), case | single].append(index)
-        return [_Row(expression, flags, indexes) for (expression, flags), indexes in sorted(rows.items())]
+                rows[pattern.superset, self._flags(pattern) | single].append(_Lead(index, b"", ignore_case))
+            for literal in sorted(found or ()):
+                # Of a pattern that is wanted once, only the first hit counts: look for all of its literal.
+                part = literal if pattern.first_only else part_of[literal]
+                lead = _Lead(index, (literal.lower() if ignore_case else literal).encode(), ignore_case)
+                rows[re.escape(part), (caseless if ignore_case else 0) | single].append(lead)
+        return rows
 
     def _load(self, kind: str) -> Any | None:
         if blob := load_bytes(kind, self._key):

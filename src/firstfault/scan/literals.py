@@ -7,12 +7,20 @@ never for more. Where a pattern ignores case, so must who looks for its literals
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["ignores_case", "required_literals"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["ignores_case", "required_literals", "shared_windows"]
 
 SHORTEST = 4
-LONGEST = 14
+LONGEST = 48
+WINDOW = 8
 MOST_LITERALS = 60
 # Lines of healthy jobs are full of these: no use as a sieve.
 HOPELESS = frozenset({"NCCL", "NCCL INFO ", " NCCL INFO ", "error", "rank", "rank ", "INFO", "info", "step", "loss"})
@@ -43,6 +51,30 @@ def required_literals(regex: str, *, once: bool = False) -> frozenset[str] | Non
     if any(len(literal) < SHORTEST or (literal in HOPELESS and not once) for literal in best):
         return None
     return best
+
+
+def shared_windows(wanted: Iterable[str]) -> dict[str, str]:
+    """Return for each literal a part of it to look for instead, chosen so that few different parts remain.
+
+    A sieve is the faster the fewer strings it holds and the rarer they are, so a literal is cut down to the eight
+    characters that most of the others share, as long as everyday lines do not hold them.
+    """
+    literals = list(wanted)
+    shares = Counter(window for literal in literals for window in set(_windows(literal)))
+    chosen: dict[str, str] = {}
+    for literal in literals:
+        rare = [window for window in _windows(literal) if window.lower() not in _everyday()]
+        chosen[literal] = max(rare, key=lambda window: (shares[window], window)) if rare else literal
+    return chosen
+
+
+def _windows(literal: str) -> list[str]:
+    return [literal[start : start + WINDOW] for start in range(len(literal) - WINDOW + 1)]
+
+
+@cache
+def _everyday() -> str:
+    return (Path(__file__).parent / "everyday.txt").read_text("utf-8").lower()
 
 
 def _worth(literals: frozenset[str]) -> float:
