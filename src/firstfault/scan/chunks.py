@@ -24,10 +24,14 @@ class Chunk:
     """A run of whole lines: bytes that are there, or a range of a file that a worker will read itself.
 
     Attributes:
+        number: Its place in the source, from 0.
         is_last: Nothing follows it.
     """
 
-    def __init__(self, data: bytes = b"", *, descriptor: int = -1, start: int = 0, is_last: bool = False) -> None:
+    def __init__(
+        self, data: bytes = b"", *, number: int = 0, descriptor: int = -1, start: int = 0, is_last: bool = False
+    ) -> None:
+        self.number = number
         self._data = data
         self._descriptor = descriptor
         self._start = start
@@ -68,14 +72,15 @@ class Chunk:
 def file_chunks(file: BinaryIO) -> Iterator[Chunk]:
     """Yield the chunks of a plain file; workers read them."""
     size = os.fstat(file.fileno()).st_size
-    for start in range(0, max(size, 1), CHUNK_BYTES):
-        yield Chunk(descriptor=file.fileno(), start=start, is_last=start + CHUNK_BYTES >= size)
+    for number, start in enumerate(range(0, max(size, 1), CHUNK_BYTES)):
+        yield Chunk(number=number, descriptor=file.fileno(), start=start, is_last=start + CHUNK_BYTES >= size)
 
 
 def stream_chunks(stream: BinaryIO) -> Iterator[Chunk]:
     """Yield the chunks of a stream, which is read here; a line longer than a few megabytes is cut."""
     carry = b""
     ready = b""
+    number = 0
     while data := stream.read(CHUNK_BYTES):
         data = carry + data if carry else data
         cut = data.rfind(b"\n") + 1
@@ -84,11 +89,12 @@ def stream_chunks(stream: BinaryIO) -> Iterator[Chunk]:
         carry = data[cut:]
         if cut:
             if ready:
-                yield Chunk(ready)
+                yield Chunk(ready, number=number)
+                number += 1
             ready = data[:cut]
     if ready and carry:
-        yield Chunk(ready)
-    yield Chunk(carry or ready, is_last=True)
+        yield Chunk(ready, number=number)
+    yield Chunk(carry or ready, number=number + 1, is_last=True)
 
 
 def make_readable(chunk: bytes) -> bytes:

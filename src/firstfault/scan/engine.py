@@ -47,14 +47,15 @@ class Candidate(NamedTuple):
 class Engine(Protocol):
     """What scan needs of an engine."""
 
-    def find(self, chunk: bytes, piece: int = 0) -> list[Candidate]:
+    def find(self, chunk: bytes, piece: int = 0, *, once: bool = True) -> list[Candidate]:
         """Return the candidates of a chunk, ordered, one per line and pattern.
 
         Safe to call from several threads at once.
 
         Args:
             chunk: Whole lines, ended by newlines.
-            piece: Of patterns of which one is enough, look for one in so many bytes; 0: one in the chunk.
+            piece: Of patterns of which one line is enough, look for one in so many bytes; 0: one in the chunk.
+            once: Whether to look for these patterns at all.
         """
         ...
 
@@ -68,6 +69,14 @@ class _Lead(NamedTuple):
     pattern: int
     literal: bytes
     ignore_case: bool
+
+
+class _Sieve(NamedTuple):
+    """A database of literals, and for each of its rows where it leads."""
+
+    name: str
+    database: Any
+    leads: list[list[_Lead]]
 
 
 class HyperscanEngine:
@@ -88,27 +97,27 @@ class HyperscanEngine:
         here = Path(__file__).parent
         code = b"".join((here / name).read_bytes() for name in ("engine.py", "literals.py", "everyday.txt"))
         self._key = content_key(table.encode(), hyperscan.__version__.encode(), code)  # type: ignore[attr-defined]
-        self._sieve, self._leads = self._load_sieve()
+        self._every = self._load_sieve("every", once=False)
+        self._once = self._load_sieve("once", once=True)
 
-    def find(self, chunk: bytes, piece: int = 0) -> list[Candidate]:
+    def find(self, chunk: bytes, piece: int = 0, *, once: bool = True) -> list[Candidate]:
         """Scan one chunk."""
-        if not piece or len(chunk) <= piece:
-            return self._find(chunk, 0)
-        found: list[Candidate] = []
+        found = self._find(self._every, chunk, 0)
+        if not once:
+            return found
         start = 0
         while start < len(chunk):
-            stop = chunk.find(b"\n", start + piece) + 1 or len(chunk)
-            found += self._find(chunk[start:stop], start)
-            start = stop
-        return found
+            stop = chunk.find(b"\n", start + piece) + 1 if piece else 0
+            part = chunk[start : stop or len(chunk)] if start or stop else chunk
+            found += self._find(self._once, part, start)
+            start += len(part)
+        return sorted(found)
 
-    def _find(self, part: bytes, base: int) -> list[Candidate]:
-        hits = self._scan("sieve", self._sieve, part)
-        if not hits:
-            return []
-        found: list[Candidate] = []
-        if len(hits) > max(64, len(part) // DENSE):
+    def _find(self, sieve: _Sieve, part: bytes, base: int) -> list[Candidate]:
+        hits = self._scan(sieve.name, sieve.database, part)
+        if len(hits) > max(64, len(part) // DENSE) and sieve is self._every:
             return self._find_dense(part, base, hits)
+        found: list[Candidate] = []
         hits.sort()
         start = stop = -1
         line = lowered = b""
@@ -121,7 +130,7 @@ class HyperscanEngine:
                 line = part[start:stop]
                 lowered = line.lower()
                 on_line.clear()
-            for pattern, literal, ignore_case in self._leads[row]:
+            for pattern, literal, ignore_case in sieve.leads[row]:
                 if pattern not in on_line and literal in (lowered if ignore_case else line):
                     on_line.add(pattern)
                     found.append(Candidate(base + start, base + end, pattern))
@@ -176,30 +185,30 @@ class HyperscanEngine:
         flags: int = self._hyperscan.HS_FLAG_MULTILINE
         return flags | (self._hyperscan.HS_FLAG_CASELESS if pattern.ignore_case else 0)
 
-    def _load_sieve(self) -> tuple[Any, list[list[_Lead]]]:
-        stored = load_bytes("leads", self._key)
-        database = self._load("sieve") if stored else None
+    def _load_sieve(self, name: str, *, once: bool) -> _Sieve:
+        stored = load_bytes(f"leads-{name}", self._key)
+        database = self._load(f"sieve-{name}") if stored else None
         if stored and database is not None:
-            return database, msgspec.msgpack.decode(stored, type=list[list[_Lead]])
-        rows = sorted(self._sieve_rows().items())
+            return _Sieve(name, database, msgspec.msgpack.decode(stored, type=list[list[_Lead]]))
+        rows = sorted(self._sieve_rows(once=once).items())
         leads = [found for _, found in rows]
-        store_bytes("leads", self._key, msgspec.msgpack.encode(leads))
-        return self._compile("sieve", [row for row, _ in rows]), leads
+        store_bytes(f"leads-{name}", self._key, msgspec.msgpack.encode(leads))
+        return _Sieve(name, self._compile(f"sieve-{name}", [row for row, _ in rows]), leads)
 
-    def _sieve_rows(self) -> dict[tuple[str, int], list[_Lead]]:
+    def _sieve_rows(self, *, once: bool) -> dict[tuple[str, int], list[_Lead]]:
         """(expression, flags) → where it leads. A pattern without selective literals stands in the sieve itself."""
-        caseless, once = self._hyperscan.HS_FLAG_CASELESS, self._hyperscan.HS_FLAG_SINGLEMATCH
-        needed = [required_literals(pattern.superset, once=pattern.first_only) for pattern in self._table]
+        caseless, single = self._hyperscan.HS_FLAG_CASELESS, self._hyperscan.HS_FLAG_SINGLEMATCH if once else 0
+        table = [(index, pattern) for index, pattern in enumerate(self._table) if pattern.first_only == once]
+        needed = [required_literals(pattern.superset, once=once) for _, pattern in table]
         part_of = shared_windows(sorted(set().union(*(found or () for found in needed))))
         rows: dict[tuple[str, int], list[_Lead]] = defaultdict(list)
-        for index, (pattern, found) in enumerate(zip(self._table, needed, strict=True)):
-            single = once if pattern.first_only else 0
+        for (index, pattern), found in zip(table, needed, strict=True):
             ignore_case = pattern.ignore_case or ignores_case(pattern.regex)
             if found is None:
                 rows[pattern.superset, self._flags(pattern) | single].append(_Lead(index, b"", ignore_case))
             for literal in sorted(found or ()):
-                # Of a pattern that is wanted once, only the first hit counts: look for all of its literal.
-                part = literal if pattern.first_only else part_of[literal]
+                # Of a pattern that is wanted once only the first hit is seen: look for all of its literal.
+                part = literal if once else part_of[literal]
                 lead = _Lead(index, (literal.lower() if ignore_case else literal).encode(), ignore_case)
                 rows[re.escape(part), (caseless if ignore_case else 0) | single].append(lead)
         return rows
@@ -242,11 +251,13 @@ class ReEngine:
             compiled = re.compile(pattern.superset.encode(), flags)
             self._rows.append((index, needed, compiled, ignore_case, pattern.first_only))
 
-    def find(self, chunk: bytes, piece: int = 0) -> list[Candidate]:
+    def find(self, chunk: bytes, piece: int = 0, *, once: bool = True) -> list[Candidate]:
         """Scan one chunk."""
         found: list[Candidate] = []
         lowered = chunk.lower()
         for index, needed, pattern, ignore_case, first_only in self._rows:
+            if first_only and not once:
+                continue
             where = lowered if ignore_case else chunk
             if needed and not any(literal in where for literal in needed):
                 continue

@@ -21,7 +21,9 @@ __all__ = ["ignores_case", "required_literals", "shared_windows"]
 SHORTEST = 4
 LONGEST = 48
 WINDOW = 8
-MOST_LITERALS = 60
+MOST_LITERALS = 100
+MOST_STRINGS = 40
+MOST_MEMBERS = 5
 # Lines of healthy jobs are full of these: no use as a sieve.
 HOPELESS = frozenset({"NCCL", "NCCL INFO ", " NCCL INFO ", "error", "rank", "rank ", "INFO", "info", "step", "loss"})
 # Frequent enough that anything else is preferred.
@@ -48,9 +50,13 @@ def required_literals(regex: str, *, once: bool = False) -> frozenset[str] | Non
     best = _Parser(regex).alternation().best()
     if best is None or len(best) > MOST_LITERALS:
         return None
-    if any(len(literal) < SHORTEST or (literal in HOPELESS and not once) for literal in best):
-        return None
-    return best
+    return best if all(_is_selective(literal, once=once) for literal in best) else None
+
+
+def _is_selective(literal: str, *, once: bool) -> bool:
+    if literal in HOPELESS:
+        return once
+    return len(literal) >= SHORTEST or (len(literal) == SHORTEST - 1 and not literal.isalnum())
 
 
 def shared_windows(wanted: Iterable[str]) -> dict[str, str]:
@@ -79,7 +85,7 @@ def _everyday() -> str:
 
 def _worth(literals: frozenset[str]) -> float:
     """How selective a set is: that of its weakest member, a little less for each further one."""
-    return min(_rarity(literal) for literal in literals) - 0.05 * len(literals)
+    return min(_rarity(literal) for literal in literals) - 0.1 * len(literals)
 
 
 def _rarity(literal: str) -> float:
@@ -92,14 +98,46 @@ def _rarity(literal: str) -> float:
 
 @dataclass(frozen=True)
 class _Node:
-    """A parsed piece: the one string that it stands for, if it is plain; and the sets that it demands."""
+    """A parsed piece: all strings that it can be, if they are few; and the sets of which a match holds one each."""
 
-    exact: str | None
-    demands: tuple[frozenset[str], ...]
+    exact: frozenset[str] | None
+    demands: tuple[frozenset[str], ...] = ()
 
     def best(self) -> frozenset[str] | None:
         """The most selective set that it demands."""
-        return max(self.demands, key=_worth, default=None)
+        return max((*self.demands, *((self.exact,) if self.exact else ())), key=_worth, default=None)
+
+
+_NOTHING = frozenset({""})
+
+
+class _Run:
+    """The strings that the pieces read so far can be, side by side, and the sets that they demand."""
+
+    def __init__(self) -> None:
+        self.strings = _NOTHING
+        self.whole = True
+        self.demands: list[frozenset[str]] = []
+
+    def add(self, strings: frozenset[str]) -> None:
+        """Append a piece that is one of some strings."""
+        if len(strings) > 1:
+            self._demand()
+        product = frozenset(left + right for left in self.strings for right in strings)
+        if len(product) > MOST_STRINGS:
+            self.cut()
+            product = strings
+        self.strings = product
+
+    def cut(self) -> None:
+        """A piece that can be anything follows."""
+        self._demand()
+        self.strings = _NOTHING
+        self.whole = False
+
+    def _demand(self) -> None:
+        if "" not in self.strings:
+            self.demands.append(frozenset(string[-LONGEST:] for string in self.strings))
 
 
 class _Parser:
@@ -120,39 +158,35 @@ class _Parser:
             branches.append(self._sequence())
         if len(branches) == 1:
             return branches[0]
+        exact: frozenset[str] = frozenset()
+        for branch in branches:
+            if branch.exact is None or len(exact | branch.exact) > MOST_STRINGS:
+                break
+            exact |= branch.exact
+        else:
+            return _Node(exact)
         bests = [branch.best() for branch in branches]
         if any(best is None for best in bests):
-            return _Node(None, ())
+            return _Node(None)
         return _Node(None, (frozenset().union(*(best for best in bests if best)),))
 
     def _sequence(self) -> _Node:
-        run = ""
-        plain = True
-        demands: list[frozenset[str]] = []
-
-        def flush() -> None:
-            nonlocal run
-            if run:
-                demands.append(frozenset({run[-LONGEST:]}))
-            run = ""
-
+        run = _Run()
         while self._peek() not in ("", "|", ")"):
             atom = self._atom()
             least, most = self._quantifier()
-            if atom.exact is not None and least == most == 1:
-                run += atom.exact
-                continue
-            plain = plain and atom.exact == ""
-            if least >= 1 and atom.exact is not None:
-                run += atom.exact
-                flush()
+            if atom.exact is None or most > 1:
+                if least and atom.exact is not None:
+                    run.add(atom.exact)
+                run.cut()
+                run.demands += atom.demands if least else ()
             else:
-                flush()
-                if least >= 1:
-                    demands += atom.demands
-        whole = run if plain and not demands else None
-        flush()
-        return _Node(whole, tuple(demands))
+                run.add(atom.exact if least else atom.exact | _NOTHING)
+        if run.whole and not run.demands:
+            return _Node(run.strings)
+        exact = run.strings if run.whole else None
+        run.cut()
+        return _Node(exact, tuple(run.demands))
 
     def _atom(self) -> _Node:
         char = self._peek()
@@ -162,9 +196,12 @@ class _Parser:
             return self._class()
         if char == "\\":
             self._at += 2
-            return _Node(_escaped(self._text[self._at - 1]), ())
+            escaped = _escaped(self._text[self._at - 1])
+            return _Node(None if escaped is None else frozenset({escaped}))
         self._at += 1
-        return _Node({"^": "", "$": "", ".": None}.get(char, char), ())
+        if char in "^$":
+            return _Node(_NOTHING)
+        return _Node(None if char == "." else frozenset({char}))
 
     def _group(self) -> _Node:
         self._at += 1
@@ -179,7 +216,7 @@ class _Parser:
                     end += 1
                 self._at = end + 1
                 if self._text[end] == ")":
-                    return _Node("", ())
+                    return _Node(_NOTHING)
         inner = self.alternation()
         self._at += 1
         return inner
@@ -194,15 +231,15 @@ class _Parser:
             end += 2 if self._text[end] == "\\" else 1
         members = self._text[self._at + 1 : end]
         self._at = end + 1
-        return _Node(members if len(members) == 1 else None, ())
+        return _Node(_members(members))
 
     def _quantifier(self) -> tuple[int, int]:
-        """Return (least, most) repetitions; most is capped at 2, which means many."""
+        """Return (least, most) repetitions, each capped: 0 or 1, and 1 or 2 (which means many)."""
         char = self._peek()
         least, most = 1, 1
-        if char in ("?", "*", "+") and char:
+        if char and char in "?*+":
             self._at += 1
-            least, most = (1, 2) if char == "+" else (0, 2)
+            least, most = int(char == "+"), 1 if char == "?" else 2
         elif char == "{" and self._peek(2)[1:].isdigit():
             end = self._text.index("}", self._at)
             low, _, _ = self._text[self._at + 1 : end].partition(",")
@@ -211,6 +248,22 @@ class _Parser:
         if self._peek() == "?" and (least, most) != (1, 1):
             self._at += 1
         return least, most
+
+
+def _members(text: str) -> frozenset[str] | None:
+    """The members of a small plain class (`[Uu]`, `[6-9]`); None for any other."""
+    if text.startswith("^") or "\\" in text:
+        return None
+    members: set[str] = set()
+    rest = text
+    while rest:
+        if rest[1:2] == "-" and len(rest) > 2:
+            members |= {chr(code) for code in range(ord(rest[0]), ord(rest[2]) + 1)}
+            rest = rest[3:]
+        else:
+            members.add(rest[0])
+            rest = rest[1:]
+    return frozenset(members) if len(members) <= MOST_MEMBERS else None
 
 
 def _escaped(char: str) -> str | None:

@@ -29,6 +29,9 @@ __all__ = ["ScanProblem", "ScanResult", "Scanner", "shared_scanner"]
 
 BATCH_BYTES = 1024 * 1024
 PIECES = 64
+# Lines that are wanted once are sought in the first chunks, then in a sample.
+FIRST_CHUNKS = 16
+SAMPLED = 8
 FINEST_PIECE = 1024
 
 
@@ -183,7 +186,8 @@ class Scanner:
         readable = make_readable(data)
         # The last chunk in small pieces: of lines wanted once per piece, the last ones of the source are seen too.
         piece = max(FINEST_PIECE, len(data) // PIECES) if chunk.is_last else 0
-        return examine(data, readable, self._engine.find(readable, piece), saturated)
+        once = chunk.is_last or chunk.number < FIRST_CHUNKS or chunk.number % SAMPLED == 0
+        return examine(data, readable, self._engine.find(readable, piece, once=once), saturated)
 
 
 @cache
