@@ -89,7 +89,7 @@ def _worth(literals: frozenset[str]) -> float:
 
 
 def _rarity(literal: str) -> float:
-    if len(literal) < SHORTEST or literal in HOPELESS:
+    if not _is_selective(literal, once=False):
         return 0.0
     for word in EVERYDAY:
         literal = literal.replace(word, "\0")
