@@ -89,6 +89,9 @@ class FakeWorld:
             return None
         return RankExit(*self.job.pop(0), time.time()) if self.job else None
 
+    def examine(self, logs, *, stuck_s):
+        """Nothing to ask."""
+
     def end_job(self):
         self._call("end_job")
 

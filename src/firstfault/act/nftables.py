@@ -31,12 +31,16 @@ if TYPE_CHECKING:
 __all__ = [
     "KernelRule",
     "accept",
+    "all_rules",
+    "at_random",
     "chain",
     "counter",
+    "delete_table",
     "drop",
     "established",
     "interface",
     "jump",
+    "length_over",
     "member",
     "network",
     "port_range",
@@ -55,7 +59,7 @@ _INET = 1
 _REG = 1
 _NFPROTO_IPV4 = 2
 _META_IIFNAME, _META_OIFNAME, _META_NFPROTO, _META_L4PROTO = 6, 7, 15, 16
-_CMP_EQ, _CMP_NEQ, _CMP_LTE, _CMP_GTE = 0, 1, 3, 5
+_CMP_EQ, _CMP_NEQ, _CMP_LT, _CMP_LTE, _CMP_GT, _CMP_GTE = range(6)
 _NETWORK_HEADER, _TRANSPORT_HEADER = 1, 2
 _DROP, _ACCEPT, _JUMP = 0, 1, -3
 _HOOKS = {"input": 1, "forward": 2, "output": 3, "prerouting": 0, "postrouting": 4}
@@ -147,6 +151,21 @@ def port_range(first: int, last: int) -> bytes:
     return load + _compare(_CMP_GTE, low) + _compare(_CMP_LTE, high)
 
 
+def length_over(size: int) -> bytes:
+    """Match IPv4 packets whose total length is larger than so many bytes (of a segment before it is split)."""
+    ipv4 = _load(_META_NFPROTO) + _compare(_CMP_EQ, bytes([_NFPROTO_IPV4]))
+    return ipv4 + _payload(_NETWORK_HEADER, 2, 2) + _compare(_CMP_GT, struct.pack(">H", size))
+
+
+def at_random(percent: float) -> bytes:
+    """Match so many of a hundred packets, at random."""
+    modulus = 100_000
+    random = _expression("numgen", be32(1, _REG), be32(2, modulus), be32(3, 1), be32(4, 0))
+    # The number is in host order, and comparisons are bytewise.
+    big_endian = _expression("byteorder", be32(1, _REG), be32(2, _REG), be32(3, 1), be32(4, 4), be32(5, 4))
+    return random + big_endian + _compare(_CMP_LT, struct.pack(">I", round(percent * modulus / 100)))
+
+
 def counter() -> bytes:
     """Count packets and bytes that come this far in the rule."""
     return _expression("counter", be64(1, 0), be64(2, 0))
@@ -232,6 +251,16 @@ def replace_table(name: str, content: Iterable[Request]) -> list[Request]:
     create = Request(_SUBSYS | _NEWTABLE, NLM_F_CREATE, _head() + text(1, name) + be32(2, 0), f"add table {name}")
     remove = Request(_SUBSYS | _DELTABLE, 0, _head() + text(1, name), f"delete table {name}")
     return [create, remove, create, *content]
+
+
+def delete_table(name: str) -> list[Request]:
+    """Return one transaction after which a table is gone, whether or not it was there before."""
+    return replace_table(name, [])[:2]
+
+
+def all_rules() -> Request:
+    """Ask for every rule of every inet table."""
+    return Request(_SUBSYS | _GETRULE, NLM_F_DUMP, _head(), "list all rules")
 
 
 def rules_of(table: str) -> Request:

@@ -31,6 +31,7 @@ __all__ = [
     "effective_capabilities",
     "mount",
     "setns",
+    "unmount",
     "unshare",
 ]
 
@@ -97,6 +98,16 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = 
     """
     arguments = [text.encode() or None for text in (source, target, kind)]
     _check(_libc().mount(*arguments, ctypes.c_ulong(flags), data.encode() or None), f"mount {kind or source} {target}")
+
+
+def unmount(target: str) -> None:
+    """Take the topmost mount on a path away, at once for new users of the path.
+
+    Raises:
+        OSError: Nothing is mounted there, or not permitted.
+    """
+    detach = 0x2
+    _check(_libc().umount2(target.encode(), detach), f"umount {target}")
 
 
 def die_with_parent(signal_number: int) -> None:

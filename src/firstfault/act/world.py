@@ -10,6 +10,7 @@ The world lives as long as the `LocalWorld` object's process, and not longer tha
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import select
 import socket
@@ -274,6 +275,13 @@ class LocalWorld:
         (bodies,) = self.netlink(node, netlink.NETLINK_NETFILTER, [nftables.rules_of(self.table)])
         return firewall.read_state(bodies)
 
+    def all_rules(self, node: str) -> str:
+        """Return a digest of every inet rule of a node, counters left out, whoever made it."""
+        (bodies,) = self.netlink(node, netlink.NETLINK_NETFILTER, [nftables.all_rules()])
+        found = [nftables.read_rule(body) for body in bodies]
+        text = "\n".join(f"{rule.table} {rule.chain} {rule.comment} {rule.digest}" for rule in found)
+        return hashlib.sha256(text.encode()).hexdigest()
+
     def set_link(self, node: str, *, up: bool) -> None:
         """Plug a node's cable into the switch, or pull it out."""
         self.netlink(SWITCH, netlink.NETLINK_ROUTE, [links.set_link(self._cables[node], up=up)])
@@ -320,6 +328,27 @@ class LocalWorld:
         """Signal a job (by default its whole process group); False when it has ended already."""
         sent: bool = self.request("signal", job=job, signal=number, group=group)
         return sent
+
+    def signal_program(self, job: int, number: int) -> bool:
+        """Signal the program that a job's shell or launcher has started, or the job itself; False when it has ended."""
+        sent: bool = self.request("signal_program", job=job, signal=number)
+        return sent
+
+    def limit_memory(self, job: int, headroom: int) -> None:
+        """Let a job's program map only so many bytes more than it has mapped (RLIMIT_AS)."""
+        self.request("limit_memory", job=job, headroom=headroom)
+
+    def mount_tmpfs(self, where: str, target: str, size: int) -> None:
+        """Lay an empty memory file system of so many bytes over a folder of a node.
+
+        Raises:
+            OSError: The folder does not exist.
+        """
+        self.request("mount_tmpfs", where=where, target=target, size=size)
+
+    def unmount(self, where: str, target: str) -> None:
+        """Take away what `mount_tmpfs` laid over a folder; harmless when nothing is."""
+        self.request("unmount", where=where, target=target)
 
     def sweep(self) -> None:
         """End every process in the world except its first."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import resource
 import selectors
 import signal
 import socket
@@ -217,6 +218,52 @@ class Init:
         except ProcessLookupError:
             return False, []
         return True, []
+
+    def _program(self, job: int) -> int:
+        """Return the process that a job's shell or launcher runs: its first child, else the job itself."""
+        try:
+            children = Path(f"/proc/{job}/task/{job}/children").read_text().split()
+        except OSError:
+            return job
+        return int(children[0]) if children else job
+
+    def do_signal_program(self, request: dict[str, Any], _: list[int]) -> tuple[Any, list[int]]:
+        """Signal what a job runs."""
+        try:
+            os.kill(self._program(request["job"]), request["signal"])
+        except ProcessLookupError:
+            return False, []
+        return True, []
+
+    def do_limit_memory(self, request: dict[str, Any], _: list[int]) -> tuple[Any, list[int]]:
+        """Limit the address space of what a job runs to what it has and some more."""
+        pid = self._program(request["job"])
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + request["headroom"]
+        resource.prlimit(pid, resource.RLIMIT_AS, (limit, limit))
+        return None, []
+
+    def do_mount_tmpfs(self, request: dict[str, Any], _: list[int]) -> tuple[Any, list[int]]:
+        """Mount a small file system in a node."""
+        flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
+        with self._mounts_of(self.places[request["where"]]):
+            syscalls.mount("tmpfs", request["target"], "tmpfs", flags, f"mode=1777,size={request['size']}")
+        return None, []
+
+    def do_unmount(self, request: dict[str, Any], _: list[int]) -> tuple[Any, list[int]]:
+        """Take the topmost mount of a folder in a node away, if it is one."""
+        with self._mounts_of(self.places[request["where"]]), contextlib.suppress(OSError):
+            syscalls.unmount(request["target"])
+        return None, []
+
+    @contextlib.contextmanager
+    def _mounts_of(self, place: Place) -> Iterator[None]:
+        """Be in a place's mount namespace for a moment."""
+        syscalls.setns(place.namespaces[syscalls.CLONE_NEWNS], syscalls.CLONE_NEWNS)
+        try:
+            yield
+        finally:
+            syscalls.setns(self.home_mnt, syscalls.CLONE_NEWNS)
 
     def do_sweep(self, _: dict[str, Any], __: list[int]) -> tuple[Any, list[int]]:
         """End every process of the world except init, whatever session or group it fled to."""

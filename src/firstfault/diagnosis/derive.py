@@ -107,6 +107,32 @@ def _cut_after_init(facts: Facts) -> list[Observation]:
     return [_derived(timeouts[0], "network.nccl.transport-unreachable", "all-ranks-wait-in-one-collective", 0.6)]
 
 
+def _gloo_waits(facts: Facts) -> list[Observation]:
+    """Who waits in gloo: all ranks, then what they wait for was lost on the way; some, then the others never came.
+
+    A rank that died closes its connections, and its peers say so instead of running into their timeout.
+    """
+    recv = "network.gloo.transport-lost/recv-timed-out"
+    waits = {item.rank: item for item in facts.faults if item.signature == recv and item.rank is not None}
+    world = facts.world_size
+    if not waits or world is None or not 2 <= len(facts.ranks) == world:
+        return []
+    line = next(iter(waits.values()))
+    if len(waits) == world:
+        frames = {
+            item.rank: item.fields["op"] for item in facts.signals.get("python.collective", ()) if item.rank in waits
+        }
+        if len(set(frames.values())) > 1:
+            names = ", ".join(sorted(set(frames.values())))
+            return [_derived(line, "workload.collective.mismatch", "different-calls", 0.65, ops=names)]
+        return [_derived(line, "network.gloo.transport-lost", "all-ranks-wait", 0.6)]
+    others = [one for one in facts.ranks if one.rank not in waits]
+    if any(one.faults or one.complains or one.first("job.finished") for one in others):
+        return []
+    names = ",".join(str(one.rank) for one in others)
+    return [_derived(line, "workload.collective.straggler", "peer-silent-but-connected", 0.55, silent=names)]
+
+
 _SAME_SIZE_EVERYWHERE = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "ALLGATHER", "_ALLGATHER_BASE"})
 
 
@@ -206,6 +232,7 @@ _RULES = (
     _never_arrived,
     _came_late,
     _cut_after_init,
+    _gloo_waits,
     _mismatch,
     _missing_ranks,
     _gpu_not_requested,

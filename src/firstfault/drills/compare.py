@@ -65,7 +65,7 @@ def compare(scenario: Scenario, measured: Mapping[str, Any], context: Mapping[st
         measured: The tree of `facts`.
         context: `backend`, `launcher` and `world` of this run, for conditions.
     """
-    rows = [_cause_row(scenario, measured)]
+    rows = [_cause_row(scenario, measured, context["backend"])]
     if stop := scenario.stops_at.get(context["launcher"]):
         wanted = Expectation(item="the first rank stops at", measure="ladder.stopped_at", equals=stop)
         rows.append(_row(wanted, measured, context, "scenario"))
@@ -74,9 +74,10 @@ def compare(scenario: Scenario, measured: Mapping[str, Any], context: Mapping[st
     return rows
 
 
-def _cause_row(scenario: Scenario, measured: Mapping[str, Any]) -> Row:
+def _cause_row(scenario: Scenario, measured: Mapping[str, Any], backend: str) -> Row:
     found = measured["verdict"]["cause"] or measured["status"] or _NOT_MEASURED
-    expected = "healthy" if scenario.cause == "none" else scenario.cause
+    cause = scenario.expected_cause(backend)
+    expected = "healthy" if cause == "none" else cause
     match: Match = "yes" if found in {expected, *scenario.also} else "no"
     return Row(item="verdict from the logs alone", basis="scenario", expected=expected, measured=found, match=match)
 

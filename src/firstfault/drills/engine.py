@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Drill", "Observer", "Settings"]
 
 _TICK_S = 0.05
-_SETTLE_S = 0.5
+_LINGER_S = 3.0
 PhaseName = Literal["baseline", "injected", "restored"]
 _ATTEMPTS: dict[PhaseName, str] = {"baseline": "attempt-1", "injected": "attempt-2", "restored": "attempt-3"}
 _STEP = re.compile(r"\biter(?:ation)? (\d+)\b")
@@ -275,14 +275,20 @@ class Drill:
         job = self._processes(workload, timeout)
         logs = self._logs(name)
         observation = _Observation(started=time.time(), ranks={}, tail=LogTail(job, logs))
-        deadline = observation.started + (workload.deadline_s or 60 + 6 * timeout)
+        limits = workload.deadlines if name == "injected" else {}
+        limit = limits.get(self.settings.backend) or workload.deadline_s or 60 + 6 * timeout
+        deadline = observation.started + limit
         self._say("job-started", phase=name, ranks=len(job), timeout=timeout)
         self.world.start(job, logs)
         pending = list(triggers)
         while len(observation.ranks) < len(job) and time.time() < deadline:
             self._watch(observation, pending)
+            self.world.examine(logs, stuck_s=min(timeout, limit) / 2)
             if ended := self.world.poll(_TICK_S):
                 observation.ranks[ended.rank] = ended
+                if ended.code:
+                    # A launcher or an operator would end the others now; what they print by themselves counts first.
+                    deadline = min(deadline, ended.time + timeout + _LINGER_S)
                 self._say("rank-ended", phase=name, rank=ended.rank, exit_code=ended.code)
         self._watch(observation, [])
         if len(observation.ranks) < len(job):

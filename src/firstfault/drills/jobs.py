@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -31,6 +32,10 @@ _FOREIGN = re.compile(
     r"(NCCL|GLOO|TORCH|TORCHELASTIC|PET|FI|UCX|OMPI|SLURM|PMI)_|"
     r"(MASTER_ADDR|MASTER_PORT|RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|GROUP_RANK|NODE_RANK|OMP_NUM_THREADS)$"
 )
+# What the machine's owner may have set because its hardware or its sandbox needs it.
+_MACHINE = {"NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST"}
+# Waiting for the program as a child lets the shell say which signal ended it.
+_SHELL = '"$@"; code=$?; exit $code'
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,8 +136,10 @@ def processes(
         InputError: The program does not exist, or a rank's node does not.
     """
     command = program_command(workload, base)
-    inherited = {name: value for name, value in environ.items() if not _FOREIGN.match(name)}
-    name, port = workload.master
+    if workload.entrypoint == "shell" and launcher == "direct":
+        command = [_shell(), "-c", _SHELL, "entrypoint", *command]
+    inherited = {name: value for name, value in environ.items() if name in _MACHINE or not _FOREIGN.match(name)}
+    master, port = workload.master
     common = {
         **inherited,
         **topology.env,
@@ -140,7 +147,7 @@ def processes(
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": "1",
         "TMPDIR": str(temporary),
-        "MASTER_ADDR": workload.env.get("MASTER_ADDR", name),
+        "MASTER_ADDR": workload.env.get("MASTER_ADDR", master),
         "MASTER_PORT": workload.env.get("MASTER_PORT", str(port)),
         "FIRSTFAULT_BACKEND": backend,
         "FIRSTFAULT_TIMEOUT": f"{timeout:g}",
@@ -159,6 +166,8 @@ def processes(
             found.append(Process(rank=ranks[0], node=node, host=host, argv=argv, env=env, log=log))
             continue
         for local, rank in enumerate(ranks):
+            if rank in workload.missing:
+                continue
             env = {
                 **here,
                 "RANK": str(rank),
@@ -167,9 +176,15 @@ def processes(
                 "LOCAL_WORLD_SIZE": str(len(ranks)),
                 **workload.rank_env.get(rank, {}),
             }
+            for name in workload.rank_unset.get(rank, []):
+                env.pop(name, None)
             log = f"rank-{rank}.{host}.log"
             found.append(Process(rank=rank, node=node, host=host, argv=command, env=env, log=log))
     return found
+
+
+def _shell() -> str:
+    return shutil.which("bash") or "/bin/sh"
 
 
 def _torchrun(

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from firstfault.act.world import Footprint, LocalWorld, NodeSpec, leftovers
+from firstfault.drills.observe import JobObserver, extra_environment
 from firstfault.drills.probes import probe_paths
 from firstfault.drills.world import RankExit, Snapshot
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Sequence
 
     from firstfault.drills.jobs import Process
@@ -42,6 +44,8 @@ class Local:
         net: The nodes, for injectors that need sockets, links, settings or signals.
         groups: The security groups as they are now.
         jobs: The id of each running rank's process in the world.
+        held: Sockets that a fault keeps open, by name.
+        fault_table: Name of the nf_tables table that faults of the packet path may use.
     """
 
     kind = "local"
@@ -52,9 +56,12 @@ class Local:
         self.refuse = refuse
         self.groups: list[SecurityGroup] = topology.groups_with({})
         self.jobs: dict[int, int] = {}
+        self.held: dict[str, socket.socket] = {}
+        self.fault_table = f"{table}_fault"
         self.temporary = state / "mountpoint"
         self.net = LocalWorld([self._spec(node) for node in topology.nodes], scratch=self.temporary, table=table)
         self._footprint: Footprint | None = None
+        self._observer: JobObserver | None = None
 
     def _spec(self, node: Node) -> NodeSpec:
         files = {"/etc/hosts": self.topology.hosts_file()}
@@ -104,10 +111,10 @@ class Local:
         firewall: dict[str, dict[str, int]] = {}
         refused: dict[str, int] = {}
         for node in self.topology.nodes:
+            digest.update(f"{node.name} {self.net.all_rules(node.name)}\n".encode())
             if not node.groups:
                 continue
             state = self.net.firewall(node.name)
-            digest.update(f"{node.name} {state.digest}\n".encode())
             if not firewall:
                 firewall = state.counts(node.groups)
             for direction, packets in state.refused.items():
@@ -121,10 +128,15 @@ class Local:
     def start(self, job: Sequence[Process], logs: Path) -> None:
         """Start every process of a job."""
         logs.mkdir(parents=True, exist_ok=True)
+        self._observer = JobObserver(self.net, {process.node: process.host for process in job}, job)
         for process in job:
             with (logs / process.log).open("wb") as output:
                 self.jobs[process.rank] = self.net.spawn(
-                    process.node, process.argv, env=process.env, cwd=Path.cwd(), output=output.fileno()
+                    process.node,
+                    process.argv,
+                    env={**process.env, **extra_environment(process, logs)},
+                    cwd=Path.cwd(),
+                    output=output.fileno(),
                 )
 
     def poll(self, seconds: float) -> RankExit | None:
@@ -138,8 +150,16 @@ class Local:
                 return RankExit(rank, ended.code, ended.time)
         return None
 
+    def examine(self, logs: Path, *, stuck_s: float) -> None:
+        """Ask NCCL's RAS service of every node once the job has been silent for so long."""
+        if self._observer is not None:
+            self._observer.look(logs, stuck_s)
+
     def end_job(self) -> None:
         """End every process of the world."""
+        if self._observer is not None:
+            self._observer.finish()
+            self._observer = None
         self.net.sweep()
         while self.net.wait_exit(0) is not None:
             pass

@@ -33,6 +33,7 @@ SCHEMA: Final = "firstfault.scenario/1"
 _HERE = Path(__file__).parent
 _MAX_BYTES = 1 << 20
 T = TypeVar("T")
+Need = Literal["gpu", "two-gpus", "gloo", "kernel-log"]
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,10 +46,14 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         env: Environment of every rank, beside the topology's and what torch.distributed needs. `{host}` is replaced by
             the node's host name.
         rank_env: Further environment by rank.
+        rank_unset: Environment variables that a rank must not have, by rank.
+        missing: Ranks that are counted in the world size and not started.
+        entrypoint: exec: the program is the container's process · shell: a shell starts it and says how it ended.
         master: Name and port of the c10d store.
         timeouts: Process-group timeout in the injected phase by backend, in seconds.
         calm_timeout_s: Process-group timeout in the other phases.
         deadline_s: A job that runs longer is ended and counts as hung; None: six timeouts and a minute.
+        deadlines: The same for the injected phase alone, by backend: where nothing ends a stuck job, something has to.
         sums: What every rank of the bundled program prints when all is well; empty when the program prints no sums.
     """
 
@@ -57,10 +62,14 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     args: list[str] = []
     env: dict[str, str] = {}
     rank_env: dict[int, dict[str, str]] = {}
+    rank_unset: dict[int, list[str]] = {}
+    missing: list[int] = []
+    entrypoint: Literal["exec", "shell"] = "exec"
     master: tuple[str, int] = ("nccl-master", 29500)
     timeouts: dict[str, float] = msgspec.field(default_factory=lambda: {"gloo": 5, "nccl": 30})
     calm_timeout_s: float = 120
     deadline_s: float | None = None
+    deadlines: dict[str, float] = {}
     sums: list[float] = msgspec.field(default_factory=lambda: [3.0, 6.0, 12.0, 24.0, 48.0])
 
 
@@ -106,12 +115,14 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         workload: The job.
         injections: What is broken, and when.
         cause: Cause id that triage must name from the logs alone; "none": the job must stay healthy.
+        causes: The same by backend, where the same fault shows at another rung.
         stops_at: Rung of the ladder on which the first rank must stop, by launcher; empty: not compared.
         refuse: What a node's firewall does with what no rule allows: silence, as security groups do, or an answer.
         expect: What else must be measured while the fault acts. These rows decide whether the drill went as expected.
         predict: What a person would have guessed; refuted guesses are findings, not failures.
         variants: Names of other drills that are this one with a difference, by the command's option.
         also: Causes accepted beside `cause` where the evidence allows no finer word.
+        needs: What the machine must have beside the world itself; `run --all` leaves the others out and says so.
         schema: Version of this format.
     """
 
@@ -121,6 +132,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     workload: Workload
     injections: list[AnyInjector]
     cause: str
+    causes: dict[str, str] = {}
     about: str = ""
     stops_at: dict[str, str] = {}
     refuse: Literal["silence", "answer"] = "silence"
@@ -128,7 +140,12 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     predict: list[Expectation] = []
     variants: dict[str, str] = {}
     also: list[str] = []
+    needs: list[Need] = []
     schema: Literal["firstfault.scenario/1"] = SCHEMA
+
+    def expected_cause(self, backend: str) -> str:
+        """Return the cause that triage must name when the job runs on a backend."""
+        return self.causes.get(backend, self.cause)
 
     def find_topology(self) -> Topology:
         """Return the topology, read from its file when the scenario only names it."""

@@ -71,5 +71,8 @@ class World(Protocol):
     def poll(self, seconds: float) -> RankExit | None:
         """Wait so long for a rank to end."""
 
+    def examine(self, logs: Path, *, stuck_s: float) -> None:
+        """Called while a job runs: collect under `logs` what a person would collect of a job silent for so long."""
+
     def end_job(self) -> None:
         """End whatever of the job still runs."""

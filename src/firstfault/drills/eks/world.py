@@ -419,6 +419,9 @@ class Eks:
             return
         (self._logs / process.log).write_bytes(content)
 
+    def examine(self, logs: Path, *, stuck_s: float) -> None:
+        """Nothing more than `end_job` collects."""
+
     def end_job(self) -> None:
         """Save the logs of what still runs and the objects of a job that never ran, then delete the job."""
         if not self._job:

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any, Union
 
 from firstfault.drills.injectors.base import Injector, Start
 from firstfault.drills.injectors.cloud import Ec2Rules, NetworkPolicy, TerraformVariables
-from firstfault.drills.injectors.security_groups import SecurityGroupToggles
+from firstfault.drills.injectors.filesystem import SmallFileSystem
+from firstfault.drills.injectors.job import EnvironmentChange, HeldPort, MissingRank
+from firstfault.drills.injectors.packets import DropPackets, PulledCable
+from firstfault.drills.injectors.process import AddressSpaceLimit, SignalRank
+from firstfault.drills.injectors.security_groups import SecurityGroupRules, SecurityGroupToggles
 
 __all__ = [
     "CLUSTER_INJECTORS",
@@ -25,7 +29,18 @@ __all__ = [
     "undo_record",
 ]
 
-INJECTORS: tuple[type[Injector], ...] = (SecurityGroupToggles,)
+INJECTORS: tuple[type[Injector], ...] = (
+    SecurityGroupToggles,
+    SecurityGroupRules,
+    DropPackets,
+    PulledCable,
+    EnvironmentChange,
+    MissingRank,
+    HeldPort,
+    SignalRank,
+    AddressSpaceLimit,
+    SmallFileSystem,
+)
 
 # What toggles become on a cluster; scenario files do not name these.
 CLUSTER_INJECTORS: tuple[type[Injector], ...] = (TerraformVariables, Ec2Rules, NetworkPolicy)

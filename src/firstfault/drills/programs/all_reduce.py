@@ -35,7 +35,9 @@ print(f"[env] backend={backend} {settings}", flush=True)
 
 device = torch.device("cpu")
 if backend == "nccl":
-    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+    # Where all nodes are one machine, ranks of different nodes share its GPUs.
+    local = rank if os.environ.get("FIRSTFAULT_ONE_MACHINE") else os.environ.get("LOCAL_RANK", "0")
+    device = torch.device("cuda", int(local) % torch.cuda.device_count())
     torch.cuda.set_device(device)
 dist.init_process_group(backend=backend, timeout=timeout)
 

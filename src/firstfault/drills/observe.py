@@ -1,0 +1,104 @@
+"""What a person would collect of a stuck NCCL job while it still runs: flight-recorder dumps and the answers of RAS.
+
+NCCL's RAS service listens on port 28028 of loopback, so each node is asked in its own network. A stuck job is asked
+once, before its watchdog ends it: afterwards nobody answers.
+https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from firstfault.act.world import LocalWorld
+    from firstfault.drills.jobs import Process
+
+__all__ = ["JobObserver", "extra_environment"]
+
+_RAS_PORT = 28028
+# RAS itself waits five seconds for peers that do not answer.
+_RAS_PATIENCE_S = 10.0
+_QUESTIONS = {"txt": b"VERBOSE STATUS\n", "json": b"SET FORMAT json\nVERBOSE STATUS\n"}
+_LOOK_EVERY_S = 0.5
+_MAX_ANSWER = 4 << 20
+
+
+def extra_environment(process: Process, logs: Path) -> dict[str, str]:
+    """Return what a rank gets because all nodes are one machine, and so that its flight recorder is kept."""
+    if process.env.get("FIRSTFAULT_BACKEND") != "nccl":
+        return {}
+    dump = str(logs / "nccl_trace_rank_")
+    return {
+        "FIRSTFAULT_ONE_MACHINE": "1",
+        # Two names, as PyTorch renamed them.
+        "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
+        "TORCH_FR_BUFFER_SIZE": "2000",
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": dump,
+        "TORCH_FR_DUMP_TEMP_FILE": dump,
+    }
+
+
+class JobObserver:
+    """Watches the log files of one job, and asks RAS when they have been silent.
+
+    Args:
+        net: Opens sockets in the nodes.
+        hosts: Host name by node.
+        job: The processes.
+    """
+
+    def __init__(self, net: LocalWorld, hosts: Mapping[str, str], job: Sequence[Process]) -> None:
+        self._net = net
+        self._hosts = dict(hosts)
+        self._nccl = any(process.env.get("FIRSTFAULT_BACKEND") == "nccl" for process in job)
+        self._size = -1
+        self._changed = self._looked = time.monotonic()
+        self._threads: list[threading.Thread] | None = None
+
+    def look(self, logs: Path, stuck_s: float) -> None:
+        """Look at the sizes of the logs; ask RAS once when they have not changed for so long."""
+        now = time.monotonic()
+        if not self._nccl or self._threads is not None or now - self._looked < _LOOK_EVERY_S:
+            return
+        self._looked = now
+        size = sum(path.stat().st_size for path in logs.glob("*.log"))
+        if size != self._size:
+            self._size, self._changed = size, now
+        elif now - self._changed >= stuck_s:
+            self._ask(logs)
+
+    def _ask(self, logs: Path) -> None:
+        self._threads = []
+        for node, host in self._hosts.items():
+            for suffix, question in _QUESTIONS.items():
+                arguments = (self._net.socket(node, "tcp"), question, logs / f"nccl-ras.{host}.{suffix}")
+                thread = threading.Thread(target=_ask_ras, args=arguments, daemon=True)
+                thread.start()
+                self._threads.append(thread)
+
+    def finish(self) -> None:
+        """Wait for the answers that are under way."""
+        for thread in self._threads or []:
+            thread.join(_RAS_PATIENCE_S)
+
+
+def _ask_ras(sock: socket.socket, question: bytes, path: Path) -> None:
+    """Write down what RAS answers; a service that is not there answers nothing, and no file is written."""
+    answer = b""
+    with sock:
+        sock.settimeout(_RAS_PATIENCE_S)
+        with contextlib.suppress(OSError):
+            sock.connect(("127.0.0.1", _RAS_PORT))
+            sock.sendall(question)
+            while len(answer) < _MAX_ANSWER and (part := sock.recv(1 << 16)):
+                answer += part
+    if answer:
+        path.write_bytes(answer)
