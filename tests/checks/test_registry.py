@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -121,3 +123,10 @@ def test_prevented_causes_exist(check_id):
     """Every cause that a check says it prevents is a card of the catalogue, by its own id."""
     known = set(load_catalogue().cards)
     assert set(CHECKS[check_id].info.prevents) <= known
+
+
+def test_pages_are_up_to_date():
+    """docs/checks is what the folders say."""
+    tool = Path(__file__).parents[2] / "tools" / "generate-check-pages"
+    result = subprocess.run([sys.executable, tool, "--check"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout

@@ -83,6 +83,22 @@ class Check(msgspec.Struct, frozen=True):
         function: Callable[[Inventory], Iterator[Outcome]] = module.check
         return function
 
+    def example(self, kind: Literal["good", "bad"]) -> list[tuple[str, str]]:
+        """Return (name, text) of the files of the shortest fixture of a kind; JSON only where there is nothing else."""
+
+        def order(case: Path) -> tuple[bool, int]:
+            files = _files(case)
+            return all(file.suffix == ".json" for file in files), sum(file.stat().st_size for file in files)
+
+        folder = self.folder / kind
+        case = min(sorted(folder.iterdir()), key=order)
+        texts = [(file.relative_to(folder).as_posix(), file.read_text("utf-8")) for file in _files(case)]
+        return [(name, text) for name, text in texts if text]
+
+
+def _files(case: Path) -> list[Path]:
+    return [case] if case.is_file() else sorted(file for file in case.rglob("*") if file.is_file())
+
 
 @cache
 def load_checks() -> dict[str, Check]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from firstfault.checks import Check
 
@@ -35,8 +34,8 @@ def explain_check(check: Check) -> str:
         lines.extend([f"{title}:", *_wrapped(text), ""])
     lines.append(f"checklist: {', '.join(info.checklist) or '-'} · prevents: {', '.join(info.prevents) or '-'}")
     lines.extend(f"see {reference}" for reference in info.references)
-    for kind, title in (("bad", "example that fails"), ("good", "example that passes")):
-        lines.extend(["", f"{title}:", *_example(check.folder / kind)])
+    lines.extend(["", "example that fails:", *_example(check.example("bad"))])
+    lines.extend(["", "example that passes:", *_example(check.example("good"))])
     return "\n".join(lines)
 
 
@@ -44,16 +43,10 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(" ".join(text.split()), _WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
-def _example(folder: Path) -> Iterator[str]:
-    """Yield the smallest fixture of a kind."""
-    cases = sorted(folder.iterdir(), key=lambda case: sum(file.stat().st_size for file in _files(case)))
-    for file in _files(cases[0]):
-        yield f"  # {file.relative_to(folder).as_posix()}"
-        lines = file.read_text("utf-8").splitlines()
-        yield from (f"  {line}" for line in lines[:_EXAMPLE_LINES])
+def _example(files: list[tuple[str, str]]) -> Iterator[str]:
+    for name, text in files:
+        yield f"  # {name}"
+        lines = text.splitlines()
+        yield from (f"  {line}".rstrip() for line in lines[:_EXAMPLE_LINES])
         if len(lines) > _EXAMPLE_LINES:
             yield f"  … {len(lines) - _EXAMPLE_LINES} more lines"
-
-
-def _files(case: Path) -> list[Path]:
-    return [case] if case.is_file() else sorted(file for file in case.rglob("*") if file.is_file())
