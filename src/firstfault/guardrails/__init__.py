@@ -2,6 +2,7 @@
 
 from firstfault.guardrails.budget import BudgetReport, PathBudget, ScenarioBudget, budget
 from firstfault.guardrails.lock import LockReport, judge, read_plan
+from firstfault.guardrails.metrics import SMOKE_METRICS, SmokeMetric
 from firstfault.guardrails.options import FEATURES, Intervals, Options, Source
 from firstfault.guardrails.registry import guardrail_ids, load_guardrails, load_scenarios, select
 from firstfault.guardrails.render import Rendered, render
@@ -10,6 +11,7 @@ from firstfault.guardrails.tree import Change, apply_tree, plan_tree
 
 __all__ = [
     "FEATURES",
+    "SMOKE_METRICS",
     "AlertRule",
     "BudgetReport",
     "Change",
@@ -21,6 +23,7 @@ __all__ = [
     "Rendered",
     "Scenario",
     "ScenarioBudget",
+    "SmokeMetric",
     "Source",
     "apply_tree",
     "budget",

@@ -6,6 +6,8 @@ rules that must hold between two runs read kube-state-metrics instead.
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 __all__ = [
     "SMOKE_BUS_BANDWIDTH",
     "SMOKE_BUS_BANDWIDTH_FLOOR",
@@ -18,15 +20,29 @@ __all__ = [
     "SMOKE_SUCCESS",
     "SMOKE_TRANSPORT_INFO",
     "TRAINING_ITERATION",
+    "SmokeMetric",
 ]
 
-SMOKE_SUCCESS = "firstfault_smoke_success"
-SMOKE_RUNG_OK = "firstfault_smoke_rung_ok"
-SMOKE_RUNG_SECONDS = "firstfault_smoke_rung_seconds"
-SMOKE_LAST_RUN = "firstfault_smoke_last_run_timestamp_seconds"
-SMOKE_BUS_BANDWIDTH = "firstfault_smoke_bus_bandwidth_bytes_per_second"
-SMOKE_BUS_BANDWIDTH_FLOOR = "firstfault_smoke_bus_bandwidth_floor_bytes_per_second"
-SMOKE_TRANSPORT_INFO = "firstfault_smoke_transport_info"
+
+class SmokeMetric(StrEnum):
+    """The gauges that `firstfault smoke` writes."""
+
+    SUCCESS = "firstfault_smoke_success"
+    RUNG_OK = "firstfault_smoke_rung_ok"
+    RUNG_SECONDS = "firstfault_smoke_rung_seconds"
+    LAST_RUN = "firstfault_smoke_last_run_timestamp_seconds"
+    BUS_BANDWIDTH = "firstfault_smoke_bus_bandwidth_bytes_per_second"
+    BUS_BANDWIDTH_FLOOR = "firstfault_smoke_bus_bandwidth_floor_bytes_per_second"
+    TRANSPORT_INFO = "firstfault_smoke_transport_info"
+
+
+SMOKE_SUCCESS = SmokeMetric.SUCCESS
+SMOKE_RUNG_OK = SmokeMetric.RUNG_OK
+SMOKE_RUNG_SECONDS = SmokeMetric.RUNG_SECONDS
+SMOKE_LAST_RUN = SmokeMetric.LAST_RUN
+SMOKE_BUS_BANDWIDTH = SmokeMetric.BUS_BANDWIDTH
+SMOKE_BUS_BANDWIDTH_FLOOR = SmokeMetric.BUS_BANDWIDTH_FLOOR
+SMOKE_TRANSPORT_INFO = SmokeMetric.TRANSPORT_INFO
 
 # Every smoke metric carries these.
 SMOKE_LABELS = ("node", "rank")

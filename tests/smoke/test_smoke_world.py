@@ -1,0 +1,87 @@
+"""Smoke between two real hosts: each fault is named at its own rung, and a good network passes."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import MASTER_ONLY, OUT
+
+pytestmark = [pytest.mark.netns, pytest.mark.torch, pytest.mark.slow]
+
+
+def rung_of(report):
+    return next((each["rung"] for each in report["rungs"] if each["ok"] is False), None)
+
+
+def cause_of(found, rank=1):
+    code, report, text = found[rank]
+    assert report is not None, text
+    assert code == 1, (report, text)
+    return rung_of(report), report["verdict"]["cause"]
+
+
+def test_good_network_passes_every_rung(pair):
+    """A right sum over gloo, both ways on both kinds of port, and the metrics say success."""
+    found = pair.run("--textfile", str(pair.folder / "smoke.prom"), ranks=(0, 1), wait=30)
+    for code, report, text in found.values():
+        assert code == 0, text
+        assert report["status"] == "ok"
+        assert [each["rung"] for each in report["rungs"] if each["ok"]] == [
+            "name",
+            "tcp",
+            "store",
+            "init",
+            "collective",
+            "bandwidth",
+        ]
+        assert report["bus_bandwidth"] > 0
+    metrics = (pair.folder / "smoke.prom").read_text()
+    assert 'firstfault_smoke_success{node="node-' in metrics
+    assert 'rung="collective"' in metrics
+
+
+def test_silent_drop_is_named_at_the_master_port(pair):
+    pair.rules = [OUT]
+    found = pair.run()
+    assert cause_of(found) == ("tcp", "network.c10d.unreachable")
+    assert any("dropped" in each["text"] for each in found[1][1]["verdict"]["evidence"])
+    assert cause_of(found, rank=0) == ("tcp", "network.c10d.missing-ranks")
+
+
+def test_reject_is_told_from_drop(pair):
+    pair.rules, pair.reject = [OUT], True
+    assert cause_of(pair.run()) == ("tcp", "network.c10d.refused")
+
+
+def test_blocked_mesh_is_named_though_the_master_port_is_open(pair):
+    """The half-open group: rendezvous would pass, the backend would hang."""
+    pair.rules = [MASTER_ONLY, OUT]
+    found = pair.run()
+    assert cause_of(found) == ("tcp", "network.gloo.unreachable")
+    assert cause_of(found, rank=0) == ("tcp", "network.gloo.unreachable")
+
+
+def test_name_that_does_not_resolve(pair):
+    pair.hosts = "127.0.0.1 localhost\n192.168.10.11 node-a\n192.168.10.12 node-b\n"
+    assert cause_of(pair.run(ranks=(1,))) == ("name", "network.dns.unresolved")
+
+
+def test_interface_that_does_not_exist(pair):
+    found = pair.run(ranks=(1,), env={"GLOO_SOCKET_IFNAME": "eth7"})
+    assert cause_of(found) == ("tcp", "network.gloo.interface")
+    assert "eth7" in found[1][1]["verdict"]["evidence"][0]["text"]
+
+
+def test_rank_that_never_comes(pair):
+    assert cause_of(pair.run(ranks=(0,), wait=2), rank=0) == ("tcp", "network.c10d.missing-ranks")
+
+
+def test_wrapped_program_that_fails_is_triaged_and_keeps_its_code(pair):
+    """The preflight passes, the program raises: its output is there, its cause is named, its exit code is kept."""
+    program = pair.folder / "train.py"
+    program.write_text("print('step 1')\nraise ValueError('bad batch')\n")
+    found = pair.run("--wrap", wait=30, program=("--", "python3", str(program)))
+    for code, _, text in found.values():
+        assert code == 1
+        assert "step 1" in text
+        assert "workload.rank.exception" in text
