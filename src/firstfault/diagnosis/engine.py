@@ -28,6 +28,9 @@ BLAME = 0.2
 # Good signs this strong outweigh a weak suspicion.
 WELL = 0.5
 WEAK = 0.4
+# Signs of a job at its start, and of one that works in spite of a line that complains.
+RECOGNISED = 0.15
+CLEARLY_WELL = 0.28
 # Further faults are reported beside the first when they are seen as well as this.
 INDEPENDENT = 0.6
 MOST_OTHERS = 5
@@ -75,4 +78,5 @@ def _status(standing: Standing | None, facts: Facts) -> Literal["fault", "health
     failed = facts.has("watchdog.timeout", "python.traceback")
     if support >= BLAME and (failed or support >= WEAK or health < WELL):
         return "fault"
-    return "healthy" if health >= 0.15 else "unknown"
+    doubtful = facts.has("suspicion.line") and health < CLEARLY_WELL
+    return "healthy" if health >= RECOGNISED and not doubtful else "unknown"
