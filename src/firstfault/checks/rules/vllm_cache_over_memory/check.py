@@ -1,0 +1,41 @@
+"""The second wall of vLLM: the KV cache of one request against the memory that weights leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from firstfault.checks.inventory import Inventory
+from firstfault.checks.outcome import Outcome, failed, passed
+from firstfault.checks.serving import Server, servers
+from firstfault.model.vllm_memory import GIB, ServingPlan, assess, available_bytes, weights_bytes
+
+# Peak of the profiling run, CUDA context and graphs: the least that is seen.
+_OTHER = 1 * GIB
+
+
+def check(inventory: Inventory) -> Iterator[Outcome]:
+    """Judge servers whose model configuration and GPU are among the inputs."""
+    for server in servers(inventory):
+        if server.config is not None and server.memory_gib is not None:
+            yield from _judge(server, server.config, server.memory_gib)
+
+
+def _judge(server: Server, config: dict[str, object], memory_gib: float) -> Iterator[Outcome]:
+    parallel = max(int(server.number("tensor-parallel-size", 1)), 1)
+    pipeline = max(int(server.number("pipeline-parallel-size", 1)), 1)
+    plan = ServingPlan(
+        tensor_parallel_size=parallel,
+        pipeline_parallel_size=pipeline,
+        kv_cache_dtype=server.options.get("kv-cache-dtype", "auto"),
+    )
+    weights = weights_bytes(config, parallel) // pipeline
+    utilization = server.number("gpu-memory-utilization", 0.9)
+    left = available_bytes(int(memory_gib * GIB), utilization, weights, other=_OTHER)
+    fit = assess(config, max_model_len=server.max_model_len, available=left, plan=plan)
+    if fit.wall == "max-position":
+        return  # the first wall has a check of its own
+    if fit.wall in {"kv-cache", "no-memory"}:
+        shown = f"{memory_gib:g} GiB at {utilization:g}, weights about {weights / GIB:.1f} GiB: {fit.summary}"
+        yield failed(server.place, server.container.subject, shown)
+    else:
+        yield passed(server.place, server.container.subject, fit.summary)
