@@ -53,6 +53,7 @@ class Pair:
                 own = {
                     "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "nccl-master", "MASTER_PORT": "29500",
                     "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "GLOO_SOCKET_IFNAME": "eth0",
+                    "NCCL_SOCKET_IFNAME": "eth0", "NCCL_IB_DISABLE": "1", "NCCL_HOSTID": node,
                 }  # fmt: skip
                 with (self.folder / f"out-{rank}.txt").open("wb") as output:
                     job = world.spawn(
