@@ -1,7 +1,7 @@
 """How soon does `firstfault smoke` name a fault? Faults between two hosts in network namespaces.
 
 Prints, for the rank that sees it, seconds from the first sign of the peer (or of silence) to the verdict, and those of
-the whole run without interpreter start. Run it on a quiet machine: `python benchmarks/smoke.py [gloo|nccl]`; with nccl both ranks share a GPU.
+the whole run without interpreter start, on a machine that should be quiet.
 """
 
 from __future__ import annotations
