@@ -78,6 +78,8 @@ def _cluster_options(command: Any) -> Any:
 @click.option("--cluster", default="CLUSTER", show_default=True, help="Name of the cluster, for Terraform and S3.")
 @click.option("--evidence-bucket", default="EVIDENCE-BUCKET", show_default=True, help="S3 bucket for evidence.")
 @click.option("--smoke-image", default="registry.example.com/firstfault-smoke:0.1", show_default=True)
+@click.option("--git-repo", default="", help="Repository that holds the ClusterPolicy.")
+@click.option("--git-path", default="./clusterpolicy", show_default=True, help="Folder in it.")
 @click.option("--terraform-role", default="terraform", show_default=True, help="Role that applies Terraform.")
 @click.option("--load-balancer-role", default="aws-load-balancer-controller", show_default=True)
 @click.option("--break-glass-role", default="break-glass", show_default=True, help="Role for emergencies.")

@@ -57,6 +57,10 @@ def context(options: Options) -> dict[str, str]:
         "iteration_metric": metrics.TRAINING_ITERATION,
         "iteration_slo": options.iteration_slo_s,
         "exclude_namespaces_json": json.dumps(list(options.exclude_namespaces)),
+        "git_repo": options.git_repo or "https://git.example.com/platform/gpu.git",
+        "git_path": options.git_path,
+        "instance_types_json": json.dumps(list(options.instance_types) or ["g5.xlarge"]),
+        "clusterpolicy_actions": "[Deny, Audit]" if options.mode == "enforce" else "[Warn, Audit]",
         "mode": options.mode,
         "rule_labels": "\n".join(f"{name}: {json.dumps(value)}" for name, value in options.rule_labels),
     }
@@ -83,6 +87,7 @@ def _smoke(options: Options) -> dict[str, str]:
     stale = 2 * period + 60
     return {
         "smoke_image": options.smoke_image,
+        "smoke_node_selector": _smoke_nodes(options),
         "smoke_success": metrics.SMOKE_SUCCESS,
         "smoke_rung_ok": metrics.SMOKE_RUNG_OK,
         "smoke_bandwidth": metrics.SMOKE_BUS_BANDWIDTH,
@@ -101,6 +106,16 @@ def _smoke(options: Options) -> dict[str, str]:
         "smoke_test_late": f"{stale + 70}s",
         "smoke_test_intime": f"{stale}s",
     }
+
+
+def _smoke_nodes(options: Options) -> str:
+    """Return labels that a node has only after it has joined, so that no autoscaler buys nodes for the smoke test."""
+    key, value = options.gpu_label
+    selector = f'{key}: "{value}"'
+    if options.profile == "eks-auto":
+        # The GPU label is one that Auto Mode can provide; this one it sets itself and refuses to provide.
+        selector += '\nkarpenter.sh/initialized: "true"'
+    return selector
 
 
 def _schedule(period: int) -> str:

@@ -125,6 +125,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         smoke_image: Image of the smoke test.
         cluster: Name of the cluster (Terraform tags, S3 prefix).
         evidence_bucket: S3 bucket for evidence.
+        git_repo: Repository that holds the ClusterPolicy; empty when there is none yet.
+        git_path: Folder in it.
         terraform_role: Name (with path) of the role that applies Terraform.
         load_balancer_role: Role of the AWS Load Balancer Controller, which edits node groups.
         break_glass_role: Role for emergencies.
@@ -146,6 +148,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     smoke_image: str = "registry.example.com/firstfault-smoke:0.1"
     cluster: str = "CLUSTER"
     evidence_bucket: str = "EVIDENCE-BUCKET"
+    git_repo: str = ""
+    git_path: str = "./clusterpolicy"
     terraform_role: str = "terraform"
     load_balancer_role: str = "aws-load-balancer-controller"
     break_glass_role: str = "break-glass"
@@ -212,6 +216,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             "native-policies": native,
             "enforce": self.mode == "enforce",
             "aws": self.profile != "self-managed",
+            "auto-mode": self.profile == "eks-auto",
         }
         return self.features | {name for name, holds in extra.items() if holds}
 
