@@ -213,3 +213,65 @@ def test_nothing_survives_the_death_of_the_tool(tmp_path):
     footprint = Footprint(**dict(zip(names, map(int, script.stdout.split()), strict=True)))
     assert footprint.init_started > 0
     assert left_of(footprint) == []
+
+
+PROGRAMS = {
+    "ends well": "import sys; print('out'); print('err', file=sys.stderr)",
+    "raises": "def f():\n    raise ValueError('why')\nf()",
+    "exits with a number": "import sys; sys.exit(3)",
+    "exits with words": "import sys; sys.exit('enough')",
+    "has exit handlers and threads": (
+        "import atexit, threading, time; atexit.register(print, 'bye')\n"
+        "threading.Thread(target=lambda: (time.sleep(0.05), print('thread'))).start()"
+    ),
+    "is aborted": "import os; print('before'); os.abort()",
+    "looks around": (
+        "import os, sys, socket; print(sys.argv, __name__, __file__, socket.gethostname(), os.getcwd(), os.environ['A'])\n"
+        "print(os.getsid(0) == os.getpid(), os.getppid(), [l for l in open('/proc/self/status') if l.startswith('CapEff')])"
+    ),
+    "replaces the hook": "import sys\nsys.excepthook = lambda *e: print('hook', e[0].__name__)\n1/0",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_forked_program_behaves_as_an_executed_one(world, tmp_path, name):
+    """Output, traceback, exit code, exit handlers, session, capabilities and environment are the same."""
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAMS[name])
+    argv = [sys.executable, "-u", str(script), "--word"]
+    world.preload(["json"], {"A": "other"})
+    results = []
+    for words in (0, 2):
+        output = tmp_path / f"output{words}"
+        with output.open("wb") as stream:
+            job = world.spawn("beta", argv, env={"A": "b"}, cwd=tmp_path, output=stream.fileno(), preloaded=words)
+        ended = world.wait_exit(20)
+        assert ended.job == job
+        results.append((ended.code, sorted(output.read_text().splitlines())))
+    assert results[0] == results[1]
+
+
+def test_sweep_spares_the_preloaded_process(world, tmp_path):
+    """After a sweep, programs are still forked, and everything that they had started is gone."""
+    script = tmp_path / "program.py"
+    script.write_text("import os, time\nif os.fork() == 0:\n    os.setsid()\ntime.sleep(300)")
+    world.preload(["json"], {})
+    for _ in range(2):
+        world.spawn("alpha", ["python", str(script)], env={}, cwd=tmp_path, output=2, preloaded=1)
+        world.sweep()
+        assert world.wait_exit(5).code == -signal.SIGKILL
+    code, output = run(world, "alpha", "ls -d /proc/[0-9]* | wc -l")
+    assert code == 0
+    assert int(output) <= 6, "init, the preloaded process, and what this very question needs"
+
+
+def test_dead_preloaded_process_is_replaced_by_an_exec(world, tmp_path):
+    """When the import failed, programs are executed instead."""
+    script = tmp_path / "program.py"
+    script.write_text("print('executed')")
+    world.preload(["no_such_module_anywhere"], {})
+    with (tmp_path / "output").open("wb") as stream:
+        argv = [sys.executable, str(script)]
+        world.spawn("alpha", argv, env=ENV, cwd=tmp_path, output=stream.fileno(), preloaded=1)
+    assert world.wait_exit(20).code == 0
+    assert (tmp_path / "output").read_text() == "executed\n"

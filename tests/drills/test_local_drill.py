@@ -87,6 +87,14 @@ def test_main_job_as_an_ordinary_user(ordinary_user):  # noqa: F811 - the fixtur
 
 
 @pytest.mark.slow
+def test_fresh_interpreters_give_the_same_result(state):
+    """Ranks that are started anew, as a Pod would, end in the same verdict as ranks that are forked."""
+    code, report = run("sg-block", "--fresh", state=state)
+    assert_the_main_job(report)
+    assert code == 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("toggle", "ingress"), [("aux", (10, 0)), ("node", (4, 1))])
 def test_each_toggle_alone_leaves_training_alive(state, toggle, ingress):
     """The hidden allow path: with either rule alone, both ranks print all sums."""

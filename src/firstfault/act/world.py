@@ -37,7 +37,7 @@ __all__ = ["Footprint", "JobExit", "LocalWorld", "NodeSpec", "WorldLostError", "
 
 SWITCH = "switch"
 _START_SECONDS = 20.0
-_REQUEST_SECONDS = 60.0
+_REQUEST_SECONDS = 180.0
 
 
 class WorldLostError(UnsupportedError):
@@ -303,7 +303,13 @@ class LocalWorld:
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 
-    def spawn(self, where: str, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, output: int) -> int:
+    def preload(self, modules: Sequence[str], env: Mapping[str, str]) -> None:
+        """Begin to import modules in a process of the world, from which programs can be forked; returns at once."""
+        self.request("preload", modules=list(modules), env=dict(env))
+
+    def spawn(
+        self, where: str, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, output: int, preloaded: int = 0
+    ) -> int:
         """Start a program in a node, without capabilities, in a session of its own.
 
         Args:
@@ -312,6 +318,8 @@ class LocalWorld:
             env: Its whole environment.
             cwd: Its working directory.
             output: Descriptor that becomes its standard output and error.
+            preloaded: Fork it from the preloaded process, if there is one; so many words of `argv` come before the
+                script's own (interpreter and options). 0: execute `argv`.
 
         Returns:
             The job's id within the world.
@@ -319,7 +327,7 @@ class LocalWorld:
         Raises:
             OSError: The program cannot be executed.
         """
-        arguments = {"where": where, "argv": list(argv), "env": dict(env), "cwd": str(cwd)}
+        arguments = {"where": where, "argv": list(argv), "env": dict(env), "cwd": str(cwd), "preloaded": preloaded}
         with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a descriptor is what is needed
             job: int = self._request("spawn", arguments, [nothing.fileno(), output, output])[0]
         return job

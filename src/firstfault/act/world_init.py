@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from firstfault.act import links, netlink, syscalls, wire
+from firstfault.act.preload import Preloaded, preload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ CABLE = "eth0"
 _WORLD = (
     syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID | syscalls.CLONE_NEWNET | syscalls.CLONE_NEWUTS | syscalls.CLONE_NEWIPC
 )
+_SWEEP_SECONDS = 20.0
 _NEEDED = (1 << syscalls.CAP_SYS_ADMIN) | (1 << syscalls.CAP_NET_ADMIN)
 
 
@@ -85,6 +87,7 @@ class Init:
         self.home_uts = os.open("/proc/self/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
         self.places: dict[str, Place] = {SWITCH: Place({syscalls.CLONE_NEWNET: self.home_net})}
         self.jobs: dict[int, int] = {}
+        self.preloaded: Preloaded | None = None
         self.files = 0
         with stage("bridge"):
             self._netlink(SWITCH, netlink.NETLINK_ROUTE, [links.set_link("lo", up=True), links.add_bridge(BRIDGE)])
@@ -194,8 +197,20 @@ class Init:
             path.write_text(request["value"])
         return before.strip(), []
 
+    def do_preload(self, request: dict[str, Any], _: list[int]) -> tuple[Any, list[int]]:
+        """Have a process import modules, for programs that are started with `preloaded`."""
+        self.preloaded = preload(request["modules"], request["env"], [self.control.fileno()])
+        return None, []
+
     def do_spawn(self, request: dict[str, Any], fds: list[int]) -> tuple[Any, list[int]]:
         """Start a program in a place, without any capability; its exit comes as an event."""
+        if request["preloaded"] and self.preloaded:
+            job = {key: request[key] for key in ("env", "cwd")} | {"argv": request["argv"][request["preloaded"] :]}
+            started = self.preloaded.start(job, fds[:3], self.places[request["where"]].namespaces)
+            if started is not None:
+                self.jobs[started] = started
+                return started, []
+            self.preloaded = None
         failed, report = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
         if pid == 0:
@@ -267,10 +282,27 @@ class Init:
 
     def do_sweep(self, _: dict[str, Any], __: list[int]) -> tuple[Any, list[int]]:
         """End every process of the world except init, whatever session or group it fled to."""
+        if self.preloaded and str(Path("/proc/self").readlink()) == "1":
+            self._sweep_all_but(self.preloaded.pid)
+            return None, []
+        self.preloaded = None
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
         self.reap(block=True)
         return None, []
+
+    def _sweep_all_but(self, spared: int) -> None:
+        """End every process of the world except init and one."""
+        deadline = time.monotonic() + _SWEEP_SECONDS
+        while time.monotonic() < deadline:
+            self.reap()
+            others = {int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()} - {1, spared}
+            if not others:
+                return
+            for pid in others:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.002)
 
     def reap(self, *, block: bool = False) -> None:
         """Collect ended children; report those that were jobs."""

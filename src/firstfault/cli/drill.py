@@ -163,6 +163,7 @@ def report_command(run: str | None, format_: str, output: Path | None) -> int:
 @click.option("--launcher", type=click.Choice(["direct", "torchrun"]), default="direct", show_default=True)
 @click.option("--timeout", type=float, metavar="SECONDS", help="Process-group timeout under the fault [5; nccl 30].")
 @click.option("--program", type=click.Path(path_type=Path), help="Drill your own training program.")
+@click.option("--fresh", is_flag=True, help="Start every rank as a new Python, as --program and GPUs always are.")
 @click.option(
     "--toggle", type=click.Choice(["aux", "node", "both"]), help="sg-block: which Terraform variable to flip."
 )
@@ -183,6 +184,7 @@ def run_command(
     launcher: Literal["direct", "torchrun"],
     timeout: float | None,
     program: Path | None,
+    fresh: bool,
     toggle: str | None,
     reject: bool,
     yes: bool,
@@ -206,6 +208,7 @@ def run_command(
         timeout=timeout,
         program=[str(program), *program_args] if program else [],
         variant=_variant(toggle, reject=reject),
+        fresh=fresh,
         eks=eks,
     )
     if everything == bool(name):

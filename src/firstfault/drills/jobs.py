@@ -22,7 +22,18 @@ if TYPE_CHECKING:
     from firstfault.drills.scenario import Workload
     from firstfault.drills.topology import Topology
 
-__all__ = ["Backend", "Launcher", "Process", "choose_backend", "processes", "program_command", "require_torch"]
+__all__ = [
+    "Backend",
+    "Launcher",
+    "Process",
+    "base_environment",
+    "bundled_programs",
+    "bundled_script",
+    "choose_backend",
+    "processes",
+    "program_command",
+    "require_torch",
+]
 
 Backend = Literal["gloo", "nccl"]
 Launcher = Literal["direct", "torchrun"]
@@ -109,6 +120,20 @@ def program_command(workload: Workload, base: Path) -> list[str]:
     return [sys.executable, "-u", str(path), *workload.args]
 
 
+def bundled_script(argv: list[str]) -> int:
+    """Return the place of the script in a command line when it is a bundled program run by this Python, else 0."""
+    words = [sys.executable, "-u"]
+    bundled = argv[: len(words)] == words and len(argv) > len(words) and Path(argv[len(words)]).parent == _PROGRAMS
+    return len(words) if bundled else 0
+
+
+def base_environment(topology: Topology, temporary: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return what every process of a job gets: the user's environment without other jobs', the cluster's, and ours."""
+    inherited = {name: value for name, value in environ.items() if name in _MACHINE or not _FOREIGN.match(name)}
+    own = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "TMPDIR": str(temporary)}
+    return {**inherited, **topology.env, **own}
+
+
 def processes(
     workload: Workload,
     topology: Topology,
@@ -138,15 +163,10 @@ def processes(
     command = program_command(workload, base)
     if workload.entrypoint == "shell" and launcher == "direct":
         command = [_shell(), "-c", _SHELL, "entrypoint", *command]
-    inherited = {name: value for name, value in environ.items() if name in _MACHINE or not _FOREIGN.match(name)}
     master, port = workload.master
     common = {
-        **inherited,
-        **topology.env,
+        **base_environment(topology, temporary, environ),
         **workload.env,
-        "PYTHONUNBUFFERED": "1",
-        "OMP_NUM_THREADS": "1",
-        "TMPDIR": str(temporary),
         "MASTER_ADDR": workload.env.get("MASTER_ADDR", master),
         "MASTER_PORT": workload.env.get("MASTER_PORT", str(port)),
         "FIRSTFAULT_BACKEND": backend,

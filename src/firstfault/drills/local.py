@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from firstfault.act.world import Footprint, LocalWorld, NodeSpec, leftovers
+from firstfault.drills.jobs import base_environment, bundled_script
 from firstfault.drills.observe import JobObserver, extra_environment
 from firstfault.drills.probes import probe_paths
 from firstfault.drills.world import RankExit, Snapshot
@@ -39,6 +40,7 @@ class Local:
         state: The state folder; an empty folder in it serves as mount point inside the world.
         table: Name of the nf_tables table on each node.
         refuse: Answer what no rule allows, instead of silence.
+        preload: Fork bundled programs from a process that has imported PyTorch once.
 
     Attributes:
         net: The nodes, for injectors that need sockets, links, settings or signals.
@@ -51,9 +53,12 @@ class Local:
     kind = "local"
     ends_faults = True
 
-    def __init__(self, topology: Topology, *, state: Path, table: str, refuse: bool = False) -> None:
+    def __init__(
+        self, topology: Topology, *, state: Path, table: str, refuse: bool = False, preload: bool = False
+    ) -> None:
         self.topology = topology
         self.refuse = refuse
+        self.preload = preload
         self.groups: list[SecurityGroup] = topology.groups_with({})
         self.jobs: dict[int, int] = {}
         self.held: dict[str, socket.socket] = {}
@@ -78,6 +83,8 @@ class Local:
         self.net.start()
         try:
             self._footprint = self.net.footprint
+            if self.preload:
+                self.net.preload(["torch.distributed"], base_environment(self.topology, self.temporary))
             for node in self.topology.nodes:
                 for name, value in node.settings.items():
                     self.net.setting(node.name, name, value)
@@ -137,6 +144,7 @@ class Local:
                     env={**process.env, **extra_environment(process, logs)},
                     cwd=Path.cwd(),
                     output=output.fileno(),
+                    preloaded=bundled_script(process.argv) if self.preload else 0,
                 )
 
     def poll(self, seconds: float) -> RankExit | None:
