@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import sys
+import time
 import types
 from pathlib import Path
 from typing import Any, NoReturn
@@ -115,6 +116,8 @@ def _become(job: dict[str, Any], fds: list[int]) -> NoReturn:
     """Turn the forked process into the program, and end with its exit code."""
     code = 127
     try:
+        while os.getppid() != 1:
+            time.sleep(0.0005)  # the process in between is about to end
         os.setsid()
         for flag, fd in zip(job["flags"], fds[3:], strict=True):
             syscalls.setns(fd, flag)
