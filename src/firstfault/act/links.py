@@ -9,16 +9,21 @@ import ipaddress
 import socket
 import struct
 
-from firstfault.act.netlink import NLM_F_CREATE, NLM_F_EXCL, Request, attr, nest, text
+from firstfault.act.netlink import NLM_F_CREATE, NLM_F_EXCL, Request, attr, attrs, nest, text
 
-__all__ = ["add_address", "add_bridge", "add_veth", "set_link", "set_mtu"]
+__all__ = ["add_address", "add_bridge", "add_neighbour", "add_veth", "get_link", "is_up", "set_link", "set_mtu"]
 
 _RTM_NEWLINK = 16
+_RTM_GETLINK = 18
 _RTM_NEWADDR = 20
+_RTM_NEWNEIGH = 28
 _IFF_UP = 1
+_OPER_UP = 6
+_IFLA_ADDRESS = 1
 _IFLA_IFNAME = 3
 _IFLA_MTU = 4
 _IFLA_MASTER = 10
+_IFLA_OPERSTATE = 16
 _IFLA_LINKINFO = 18
 _IFLA_NET_NS_FD = 28
 _IFLA_INFO_KIND = 1
@@ -26,6 +31,9 @@ _IFLA_INFO_DATA = 2
 _VETH_INFO_PEER = 1
 _IFA_ADDRESS = 1
 _IFA_LOCAL = 2
+_NDA_DST = 1
+_NDA_LLADDR = 2
+_NUD_PERMANENT = 0x80
 
 
 def _link(*, index: int = 0, flags: int = 0, change: int = 0) -> bytes:
@@ -39,16 +47,18 @@ def add_bridge(name: str) -> Request:
     return Request(_RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body, f"add bridge {name}")
 
 
-def add_veth(name: str, peer: str, *, peer_netns_fd: int, bridge_index: int) -> Request:
+def add_veth(name: str, peer: str, *, peer_address: str, peer_netns_fd: int, bridge_index: int) -> Request:
     """Create a cable: `name` here, up and on the bridge, `peer` in another network namespace.
 
     Args:
         name: Name of the end in this network namespace.
         peer: Name of the other end.
+        peer_address: IPv4 address that the other end will have; its hardware address is derived from it.
         peer_netns_fd: The other network namespace, as a descriptor of the process that sends the request.
         bridge_index: Interface index of the bridge that `name` joins.
     """
-    other = _link() + text(_IFLA_IFNAME, peer) + attr(_IFLA_NET_NS_FD, struct.pack("=I", peer_netns_fd))
+    other = _link() + text(_IFLA_IFNAME, peer) + attr(_IFLA_ADDRESS, _hardware_address(peer_address))
+    other += attr(_IFLA_NET_NS_FD, struct.pack("=I", peer_netns_fd))
     body = _link(flags=_IFF_UP, change=_IFF_UP) + text(_IFLA_IFNAME, name)
     body += attr(_IFLA_MASTER, struct.pack("=I", bridge_index))
     body += nest(
@@ -59,10 +69,40 @@ def add_veth(name: str, peer: str, *, peer_netns_fd: int, bridge_index: int) -> 
     return Request(_RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body, f"add veth {name}")
 
 
+def _hardware_address(address: str) -> bytes:
+    """Return a locally administered hardware address that belongs to an IPv4 address."""
+    return b"\x02\x00" + ipaddress.IPv4Address(address).packed
+
+
+def add_neighbour(index: int, address: str) -> Request:
+    """Tell an interface a neighbour's hardware address for good, so that it never asks for it.
+
+    Between cloud instances there is no address resolution that could fail: a peer that is gone is silence, and one that
+    comes back is there at once.
+
+    Args:
+        index: Interface index within its network namespace.
+        address: The neighbour's IPv4 address.
+    """
+    body = struct.pack("=BxxxiHBB", socket.AF_INET, index, _NUD_PERMANENT, 0, 0)
+    body += attr(_NDA_DST, ipaddress.IPv4Address(address).packed) + attr(_NDA_LLADDR, _hardware_address(address))
+    return Request(_RTM_NEWNEIGH, NLM_F_CREATE, body, f"add neighbour {address}")
+
+
 def set_link(name: str, *, up: bool) -> Request:
     """Bring a link up or down."""
     body = _link(flags=_IFF_UP if up else 0, change=_IFF_UP) + text(_IFLA_IFNAME, name)
     return Request(_RTM_NEWLINK, 0, body, f"set {name} {'up' if up else 'down'}")
+
+
+def get_link(name: str) -> Request:
+    """Ask for a link."""
+    return Request(_RTM_GETLINK, 0, _link() + text(_IFLA_IFNAME, name), f"get {name}")
+
+
+def is_up(body: bytes) -> bool:
+    """Whether the reply to `get_link` says that the link carries packets: up on both ends, not only told to be."""
+    return dict(attrs(body[16:])).get(_IFLA_OPERSTATE) == bytes([_OPER_UP])
 
 
 def set_mtu(name: str, mtu: int) -> Request:

@@ -10,6 +10,7 @@ The world lives as long as the `LocalWorld` object's process, and not longer tha
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import os
 import select
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["Footprint", "JobExit", "LocalWorld", "NodeSpec", "WorldLostError", "leftovers", "started_at"]
 
 SWITCH = "switch"
+CABLE = "eth0"
 _START_SECONDS = 20.0
+_CARRIER_SECONDS = 5.0
 _REQUEST_SECONDS = 180.0
 
 
@@ -283,8 +286,26 @@ class LocalWorld:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def set_link(self, node: str, *, up: bool) -> None:
-        """Plug a node's cable into the switch, or pull it out."""
-        self.netlink(SWITCH, netlink.NETLINK_ROUTE, [links.set_link(self._cables[node], up=up)])
+        """Plug a node's cable into the switch, or pull it out; plugged in, it carries packets when this returns.
+
+        Raises:
+            OSError: The cable stays without carrier.
+        """
+        cable = self._cables[node]
+        self.netlink(SWITCH, netlink.NETLINK_ROUTE, [links.set_link(cable, up=up)])
+        deadline = time.monotonic() + _CARRIER_SECONDS
+        while up and not self._carries(node, cable):
+            if time.monotonic() > deadline:
+                raise OSError(errno.ENETDOWN, f"{node}: its cable has no carrier")
+            time.sleep(0.005)
+
+    def _carries(self, node: str, cable: str) -> bool:
+        """Whether both ends of a cable are up: the kernel brings a link up some time after it was told to."""
+        for where, name in ((SWITCH, cable), (node, CABLE)):
+            ((*_, body),) = self.netlink(where, netlink.NETLINK_ROUTE, [links.get_link(name)])
+            if not links.is_up(body):
+                return False
+        return True
 
     def socket(self, where: str, kind: Literal["tcp", "udp"], bind: tuple[str, int] | None = None) -> socket.socket:
         """Return a socket that lives in a node's network, bound (and for TCP listening) where asked.

@@ -86,6 +86,7 @@ class Init:
         self.home_mnt = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         self.home_uts = os.open("/proc/self/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
         self.places: dict[str, Place] = {SWITCH: Place({syscalls.CLONE_NEWNET: self.home_net})}
+        self.neighbours: dict[str, tuple[str, int]] = {}
         self.jobs: dict[int, int] = {}
         self.preloaded: Preloaded | None = None
         self.files = 0
@@ -139,7 +140,15 @@ class Init:
             self._netlink(
                 SWITCH,
                 netlink.NETLINK_ROUTE,
-                [links.add_veth(cable, CABLE, peer_netns_fd=net, bridge_index=self.bridge)],
+                [
+                    links.add_veth(
+                        cable,
+                        CABLE,
+                        peer_address=request["address"].partition("/")[0],
+                        peer_netns_fd=net,
+                        bridge_index=self.bridge,
+                    )
+                ],
             )
             with self._inside(place):
                 index = socket.if_nametoindex(CABLE)
@@ -152,10 +161,18 @@ class Init:
                     links.add_address(index, request["address"]),
                 ],
             )
+            self._introduce(name, request["address"].partition("/")[0], index)
             with self._inside(place), contextlib.suppress(OSError):
                 # Security groups here are IPv4; neighbour discovery would only show up as refused packets.
                 Path(f"/proc/sys/net/ipv6/conf/{CABLE}/disable_ipv6").write_text("1")
         return {"cable": cable}, []
+
+    def _introduce(self, name: str, address: str, index: int) -> None:
+        """Tell a new node the hardware addresses of the others, and the others that of the new one."""
+        for other, (its_address, its_index) in self.neighbours.items():
+            self._netlink(name, netlink.NETLINK_ROUTE, [links.add_neighbour(index, its_address)])
+            self._netlink(other, netlink.NETLINK_ROUTE, [links.add_neighbour(its_index, address)])
+        self.neighbours[name] = (address, index)
 
     def _cover(self, target: str, content: str) -> None:
         """Lay a file of the world over one of the machine; only this mount namespace sees it."""
