@@ -47,22 +47,27 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="firstfault-ranks-"))
     culprit = arguments.ranks // 2 + 5
     try:
-        logs = [
-            log_of(rank, arguments.ranks, culprit, arguments.mib * 1024 * 1024 // arguments.ranks)
-            for rank in range(arguments.ranks)
-        ]
-        if arguments.one_file:
-            with (folder / "job.log").open("w") as file:
-                pending = [(rank, iter(log.splitlines())) for rank, log in enumerate(logs)]
-                while pending:
-                    pending = [(rank, lines) for rank, lines in pending if write_next(file, rank, lines)]
-        else:
-            for rank, log in enumerate(logs):
-                (folder / f"rank-{rank}.log").write_text(log)
-        del logs
+        # In a process of its own: the peak memory of a child counts from what its parent held.
+        if (maker := os.fork()) == 0:
+            make_logs(folder, arguments.ranks, culprit, arguments.mib * 1024 * 1024, one_file=arguments.one_file)
+            os._exit(0)
+        os.waitpid(maker, 0)
         measure(folder, culprit)
     finally:
         shutil.rmtree(folder)
+
+
+def make_logs(folder: Path, ranks: int, culprit: int, size: int, *, one_file: bool) -> None:
+    """Write the logs of all ranks: a file each, or one file with their lines in turn."""
+    logs = [log_of(rank, ranks, culprit, size // ranks) for rank in range(ranks)]
+    if not one_file:
+        for rank, log in enumerate(logs):
+            (folder / f"rank-{rank}.log").write_text(log)
+        return
+    with (folder / "job.log").open("w") as file:
+        pending = [(rank, iter(log.splitlines())) for rank, log in enumerate(logs)]
+        while pending:
+            pending = [(rank, lines) for rank, lines in pending if write_next(file, rank, lines)]
 
 
 def write_next(file: object, rank: int, lines: object) -> bool:

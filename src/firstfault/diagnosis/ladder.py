@@ -47,7 +47,8 @@ def build_ladder(facts: Facts, catalogue: Catalogue, cause: str | None) -> Ladde
 
 def _rungs_of(facts: Facts, catalogue: Catalogue) -> list[Rung]:
     """The rungs that this input's job climbs: whole ladders that are mentioned, rungs of its backend."""
-    mentioned = {rung for key, rung in facts.rungs.items() if key in _seen(facts)}
+    seen = _seen(facts)
+    mentioned = {rung for key, rung in facts.rungs.items() if key in seen}
     ladders = {rung.ladder for rung in catalogue.rungs if rung.id in mentioned} or {"job"}
     backend = facts.backend
     return [

@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["ScanProblem", "ScanResult", "Scanner", "shared_scanner"]
 
 BATCH_BYTES = 1024 * 1024
-PIECES = 64
+PIECES = 16
+CLASSIFIED_BYTES = 8192
 # Lines that are wanted once are sought in the first chunks, then in a sample.
 FIRST_CHUNKS = 16
 SAMPLED = 8
-FINEST_PIECE = 1024
+FINEST_PIECE = 2048
 
 
 class ScanProblem(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +119,7 @@ class Scanner:
     def _scan_source(self, source: Source, collector: LineCollector, joint: JointAnalysis) -> None:
         head = source.head()
         reader = detect_reader(head)
-        collector.kind = reader.kind if reader else classify_text(head)
+        collector.kind = reader.kind if reader else classify_text(head[:CLASSIFIED_BYTES])
         if reader is None and source.path is not None:
             with source.path.open("rb") as file:
                 self._scan_chunks(file_chunks(file), collector)

@@ -37,7 +37,7 @@ class CriReader:
 
     def detect(self, head: bytes) -> bool:
         """Say whether the first whole lines bear the prefix (a rotated file may begin within a line)."""
-        lines = [line for line in head.split(b"\n")[: DETECT_LINES + 1] if line]
+        lines = [line for line in head.split(b"\n", DETECT_LINES + 1)[: DETECT_LINES + 1] if line]
         return any(CRI_PREFIX.match(line) for line in lines[:2])
 
     def read(self, stream: BinaryIO, source_name: str, joint: JointAnalysis | None = None) -> Iterator[TextLine]:

@@ -134,6 +134,8 @@ class YamlReader:
 
     def detect(self, head: bytes) -> bool:
         """Say whether lines of the head are the first fields of an object."""
+        if not any(word in head for word in (b"apiVersion:", b"kind:", b"containerStatuses:", b"status:")):
+            return False
         return _YAML_BEGINS.search(head) is not None and not head.lstrip().startswith((b"{", b"["))
 
     def read(self, stream: BinaryIO, source_name: str, joint: JointAnalysis | None = None) -> Iterator[TextLine]:

@@ -95,6 +95,7 @@ def _rank(item: dict[str, Any]) -> int:
 
 
 _TEXT_HEAD = re.compile(rb"(?m)^(?:Job summary\s*$|Communicators\.\.\. \(|\s*Group +Comms +Nodes +Ranks)")
+_TEXT_WORDS = (b"Job summary", b"Communicators... (", b"Comms ")
 _ROW = re.compile(
     r"^\s*\d+ +(?P<comms>\d+) +\d+ +\d+(?:-\d+)? +(?P<ranks>\d+) +\d+ +(?P<status>[A-Z]+) +(?P<errors>[A-Z]+)\s*$"
 )
@@ -114,7 +115,7 @@ class RasTextReader:
 
     def detect(self, head: bytes) -> bool:
         """Say whether the head holds the table of communicators or the job summary."""
-        return _TEXT_HEAD.search(head) is not None
+        return any(word in head for word in _TEXT_WORDS) and _TEXT_HEAD.search(head) is not None
 
     def read(self, stream: BinaryIO, source_name: str, joint: JointAnalysis | None = None) -> Iterator[TextLine]:
         """Yield the lines, then the findings."""

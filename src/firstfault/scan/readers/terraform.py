@@ -122,6 +122,7 @@ _HEAD = re.compile(
     rb"|(?:\x1b\[[\d;]*m)*Plan:(?:\x1b\[[\d;]*m)* \d+ to (?:add|import)"
     rb"|(?:\x1b\[[\d;]*m)*No changes\.(?:\x1b\[[\d;]*m)* (?:Your infrastructure|Infrastructure is))"
 )
+_HEAD_WORDS = (b"Terraform ", b"OpenTofu ", b"Plan:", b"No changes.")
 
 
 class TerraformTextReader:
@@ -131,7 +132,8 @@ class TerraformTextReader:
 
     def detect(self, head: bytes) -> bool:
         """Say whether the head holds one of the sentences that only a plan has."""
-        return _HEAD.search(head) is not None
+        # The literals first: a thousand logs of ranks are asked as well.
+        return any(word in head for word in _HEAD_WORDS) and _HEAD.search(head) is not None
 
     def read(self, stream: BinaryIO, source_name: str, joint: JointAnalysis | None = None) -> Iterator[TextLine]:
         """Yield lines and facts."""

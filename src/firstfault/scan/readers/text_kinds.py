@@ -8,6 +8,7 @@ __all__ = ["classify_text"]
 
 # Bytes below which nothing is called binary.
 ENOUGH = 32
+_CONTROLS = bytes([*range(9), *range(14, 27), *range(28, 32)])
 BINARY_MAGIC = (
     b"\x7fELF",
     b"\x89PNG",
@@ -19,52 +20,59 @@ BINARY_MAGIC = (
     b"RIFF",
 )
 
-# (kind, alternatives); the first kind that is found wins. Anchored to line beginnings: cheap on 64 KiB.
-_KINDS: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
-    (kind, re.compile(b"|".join(alternatives), re.MULTILINE))
-    for kind, *alternatives in (
+# (kind, literals of which one must be there, alternatives); the first kind that is found wins.
+_KINDS: tuple[tuple[str, tuple[bytes, ...], re.Pattern[bytes]], ...] = tuple(
+    (kind, hints, re.compile(b"|".join(alternatives), re.MULTILINE))
+    for kind, hints, *alternatives in (
         (
             "terraform-plan",
+            (b"Terraform ", b"OpenTofu ", b"Plan: "),
             rb"^(?:Terraform|OpenTofu) (?:used the selected providers|will perform the following actions)",
             rb"^Plan: \d+ to (?:add|import)",
         ),
-        ("nvidia-smi-q", rb"^={8,}NVSMI LOG={8,}"),
+        ("nvidia-smi-q", (b"NVSMI LOG",), rb"^={8,}NVSMI LOG={8,}"),
         (
             "nvidia-smi",
+            (b"NVIDIA-SMI", b"No devices were found", b"device handle"),
             rb"^\| NVIDIA-SMI \d",
             rb"^NVIDIA-SMI has failed",
             rb"^No devices were found$",
             rb"^Unable to determine the device handle",
         ),
-        ("kubectl-describe", rb"\A(?:[$#][^\n]*\n|\s*\n)*Name: {2,}\S"),
+        ("kubectl-describe", (b"Name: ",), rb"\A(?:[$#][^\n]*\n|\s*\n)*Name: {2,}\S"),
         (
             "kubectl-events",
+            (b"LAST SEEN", b"Reason "),
             rb"^(?:NAMESPACE +)?LAST SEEN +(?:FIRST SEEN +COUNT +)?(?:NAME +KIND +SUBOBJECT +)?TYPE +REASON",
             rb"^ +Type +Reason +Age +From +Message",
         ),
         (
             "kubectl-table",
+            (b"NAME ",),
             rb"^(?:NAMESPACE +)?NAME +(?:READY|STATUS|DESIRED|TYPE +CLUSTER-IP|COMPLETIONS|CLASS|AGE|UP-TO-DATE)\b",
         ),
         (
             "nccl-ras",
+            (b"CUDA runtime version", b"Job summary"),
             rb"^NCCL version \S+ compiled with CUDA[^\n]*\n(?:[^\n]*\n){0,4}?CUDA runtime version",
             rb"^Job summary\s*$",
         ),
         (
             "py-spy",
+            (b"Process ", b"Thread "),
             rb"^Process \d+: [^\n]*\nPython v\d",
             rb'^Thread (?:0x)?[0-9A-Fa-f]+ \((?:active|idle)[^\n]*\): "',
         ),
         (
             "kernel",
+            (b"] ", b"kernel: ", b"NVRM: "),
             rb"^(?:<\d+>)?\[ *\+?\d+\.\d{6}\] ",
             rb"^\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ",
             rb"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+) \S+ kernel: ",
             rb"^kern +:\w+ +: \[",
             rb"^NVRM: ",
         ),
-        ("journal", rb"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [\w.@-]+\[\d+\]: "),
+        ("journal", (b"]: ",), rb"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [\w.@-]+\[\d+\]: "),
     )
 )
 
@@ -77,8 +85,8 @@ def classify_text(head: bytes) -> str:
     """
     if head.startswith(BINARY_MAGIC):
         return "binary"
-    for kind, pattern in _KINDS:
-        if pattern.search(head):
+    for kind, hints, pattern in _KINDS:
+        if any(hint in head for hint in hints) and pattern.search(head):
             return kind
     return "binary" if _looks_binary(head[:4096]) else "log"
 
@@ -88,5 +96,5 @@ def _looks_binary(sample: bytes) -> bool:
     text = sample.replace(b"\0", b"")
     if len(text) < ENOUGH:
         return False
-    control = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in text)
+    control = len(text) - len(text.translate(None, _CONTROLS))
     return control > len(text) * 0.1
