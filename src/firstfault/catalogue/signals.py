@@ -71,11 +71,13 @@ class Causality(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         by: Globs of cause ids that come first.
         explains: Globs of cause ids that are then consequences.
         because: The reason, as one sentence for the report.
+        enough: How well the first must be seen, as a share of how well the second is.
     """
 
     by: list[str]
     explains: list[str]
     because: str
+    enough: float = 0.55
 
 
 class SignalFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -67,12 +67,17 @@ def _find_explained(candidates: list[Candidate], catalogue: Catalogue) -> dict[s
             if why is None:
                 continue
             mutual = _explanation(later, earlier, explains, catalogue) is not None
-            if mutual and (later.support, later.cause) > (earlier.support, earlier.cause):
+            if mutual and _standing(later, earlier, explains) > _standing(earlier, later, explains):
                 continue
             known = explained.get(later.cause)
             if known is None or known[1].support < earlier.support:
                 explained[later.cause] = (later, earlier, why)
     return explained
+
+
+def _standing(one: Candidate, other: Candidate, explains: dict[str, set[str]]) -> tuple[bool, float, str]:
+    """Which of two causes that could each explain the other does: the one whose card says so, the better seen."""
+    return other.cause in explains.get(one.cause, ()), one.support, one.cause
 
 
 def _explanation(
@@ -81,13 +86,12 @@ def _explanation(
     """Why one explains the other, or None: nothing says that it can, it is seen too poorly, or it came later."""
     if earlier is later:
         return None
-    why = _why(earlier.cause, later.cause, explains, catalogue)
-    if why is None or _is_after(earlier, later):
+    found = _why(earlier.cause, later.cause, explains, catalogue)
+    if found is None or _is_after(earlier, later):
         return None
-    named = later.cause in explains.get(earlier.cause, ())
-    enough = ENOUGH_NAMED if named else ENOUGH
+    why, enough = found
     if _same_line(earlier.first, later.first):
-        enough = SAME_LINE  # two readings of one line: the surer one
+        enough = max(enough, SAME_LINE)  # two readings of one line: the surer one
     return why if earlier.support >= enough * later.support else None
 
 
@@ -103,13 +107,18 @@ def _explains(catalogue: Catalogue) -> dict[str, set[str]]:
     return found
 
 
-def _why(by: str, what: str, explains: dict[str, set[str]], catalogue: Catalogue) -> str | None:
-    if any(fnmatchcase(what, glob) for glob in explains.get(by, ())):
-        return f"a consequence of {by}"
-    for rule in catalogue.causality:
-        if any(fnmatchcase(by, glob) for glob in rule.by) and any(fnmatchcase(what, glob) for glob in rule.explains):
-            return rule.because
-    return None
+def _why(by: str, what: str, explains: dict[str, set[str]], catalogue: Catalogue) -> tuple[str, float] | None:
+    """Why one cause explains the other, and how well it must be seen for that, as a share of the other."""
+    own = explains.get(by, set())
+    if any(fnmatchcase(what, glob) for glob in own):
+        return f"a consequence of {by}", ENOUGH_NAMED if what in own else ENOUGH
+    rules = [
+        rule
+        for rule in catalogue.causality
+        if any(fnmatchcase(by, glob) for glob in rule.by) and any(fnmatchcase(what, glob) for glob in rule.explains)
+    ]
+    best = min(rules, key=lambda rule: rule.enough, default=None)
+    return (best.because, best.enough) if best else None
 
 
 def _is_after(one: Candidate, other: Candidate) -> bool:
