@@ -11,6 +11,7 @@ import msgspec
 
 from firstfault.act.world import Footprint, LocalWorld, NodeSpec, leftovers
 from firstfault.drills.jobs import base_environment, bundled_script
+from firstfault.drills.nameserver import DNS_PORT, NameServer
 from firstfault.drills.observe import JobObserver, extra_environment
 from firstfault.drills.probes import probe_paths
 from firstfault.drills.world import RankExit, Snapshot
@@ -28,7 +29,7 @@ __all__ = ["Local", "left_of"]
 
 # Names must come from our hosts file or fail at once, whatever the machine's resolver is.
 _NSSWITCH = "passwd: files\ngroup: files\nhosts: files dns\n"
-_RESOLV = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
+_RESOLV = "nameserver {}\noptions timeout:1 attempts:1\n"
 _GONE_SECONDS = 5.0
 
 
@@ -46,6 +47,7 @@ class Local:
         net: The nodes, for injectors that need sockets, links, settings or signals.
         groups: The security groups as they are now.
         jobs: The id of each running rank's process in the world.
+        dns: The name server of the nodes, while the world is open and its topology has one.
         held: Sockets that a fault keeps open, by name.
         fault_table: Name of the nf_tables table that faults of the packet path may use.
     """
@@ -62,6 +64,7 @@ class Local:
         self.groups: list[SecurityGroup] = topology.groups_with({})
         self.jobs: dict[int, int] = {}
         self.held: dict[str, socket.socket] = {}
+        self.dns: NameServer | None = None
         self.fault_table = f"{table}_fault"
         self.temporary = state / "mountpoint"
         self.net = LocalWorld([self._spec(node) for node in topology.nodes], scratch=self.temporary, table=table)
@@ -70,9 +73,13 @@ class Local:
 
     def _spec(self, node: Node) -> NodeSpec:
         files = {"/etc/hosts": self.topology.hosts_file()}
-        optional = {"/etc/nsswitch.conf": _NSSWITCH, "/etc/resolv.conf": _RESOLV}
+        optional = {"/etc/nsswitch.conf": _NSSWITCH, "/etc/resolv.conf": self._resolver()}
         files |= {path: content for path, content in optional.items() if Path(path).exists()}
         return NodeSpec(name=node.name, hostname=node.hostname, address=node.address, files={**files, **node.files})
+
+    def _resolver(self) -> str:
+        server = self.topology.dns_server
+        return _RESOLV.format(self.topology.node(server).ip if server else "127.0.0.1")
 
     def open(self) -> dict[str, Any]:
         """Make the nodes and their firewalls.
@@ -89,6 +96,10 @@ class Local:
                 for name, value in node.settings.items():
                     self.net.setting(node.name, name, value)
             self.set_groups(self.groups)
+            if self.topology.dns_server:
+                names = {name: self.topology.node(node).ip for name, node in self.topology.names.items()}
+                address = (self.topology.node(self.topology.dns_server).ip, DNS_PORT)
+                self.dns = NameServer(self.net.socket(self.topology.dns_server, "udp", address), names)
         except BaseException:
             self.close()
             raise
@@ -97,6 +108,8 @@ class Local:
 
     def close(self) -> list[str]:
         """End the world; wait until the kernel has let go of it."""
+        if self.dns is not None:
+            self.dns.close()
         self.net.close()
         if self._footprint is None:
             return []

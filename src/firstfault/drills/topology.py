@@ -62,6 +62,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         toggles: Switches that rules refer to, and whether they are on in the baseline.
         probes: Paths to probe in every phase.
         env: Environment that every job on this cluster gets.
+        dns_server: Node that answers DNS questions for all; "": there is no DNS.
+        names: What the DNS answers: name to node.
     """
 
     name: str
@@ -70,6 +72,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     toggles: dict[str, bool] = {}
     probes: list[Probe] = []
     env: dict[str, str] = {}
+    dns_server: str = ""
+    names: dict[str, str] = {}
 
     def node(self, name: str) -> Node:
         """Return a node by name.

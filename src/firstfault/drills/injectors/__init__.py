@@ -12,6 +12,7 @@ from firstfault.drills.injectors.base import Injector, Start
 from firstfault.drills.injectors.cloud import Ec2Rules, NetworkPolicy, TerraformVariables
 from firstfault.drills.injectors.filesystem import SmallFileSystem
 from firstfault.drills.injectors.job import EnvironmentChange, HeldPort, MissingRank
+from firstfault.drills.injectors.names import DnsAnswer
 from firstfault.drills.injectors.packets import DropPackets, PulledCable
 from firstfault.drills.injectors.process import AddressSpaceLimit, SignalRank
 from firstfault.drills.injectors.security_groups import SecurityGroupRules, SecurityGroupToggles
@@ -40,6 +41,7 @@ INJECTORS: tuple[type[Injector], ...] = (
     SignalRank,
     AddressSpaceLimit,
     SmallFileSystem,
+    DnsAnswer,
 )
 
 # What toggles become on a cluster; scenario files do not name these.
