@@ -9,14 +9,32 @@ import ipaddress
 import socket
 import struct
 
-from firstfault.act.netlink import NLM_F_CREATE, NLM_F_EXCL, Request, attr, attrs, nest, text
+from firstfault.act.netlink import NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Request, attr, attrs, nest, text
 
-__all__ = ["add_address", "add_bridge", "add_neighbour", "add_veth", "get_link", "is_up", "set_link", "set_mtu"]
+__all__ = [
+    "add_address",
+    "add_bridge",
+    "add_neighbour",
+    "add_veth",
+    "delete_qdisc",
+    "get_link",
+    "is_up",
+    "limit_rate",
+    "set_link",
+    "set_master",
+    "set_mtu",
+]
 
 _RTM_NEWLINK = 16
 _RTM_GETLINK = 18
 _RTM_NEWADDR = 20
 _RTM_NEWNEIGH = 28
+_RTM_NEWQDISC = 36
+_RTM_DELQDISC = 37
+_TC_ROOT = 0xFFFFFFFF
+_TCA_KIND, _TCA_OPTIONS = 1, 2
+_TBF_PARMS, _TBF_BURST = 1, 6
+_ETHERNET = 1
 _IFF_UP = 1
 _OPER_UP = 6
 _IFLA_ADDRESS = 1
@@ -122,3 +140,32 @@ def add_address(index: int, interface: str) -> Request:
     body = struct.pack("=BBBBI", socket.AF_INET, parsed.network.prefixlen, 0, 0, index)
     body += attr(_IFA_LOCAL, parsed.ip.packed) + attr(_IFA_ADDRESS, parsed.ip.packed)
     return Request(_RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, body, f"add address {interface}")
+
+
+def set_master(name: str, bridge_index: int) -> Request:
+    """Plug a link into a bridge, or with index 0 into none."""
+    body = _link() + text(_IFLA_IFNAME, name) + attr(_IFLA_MASTER, struct.pack("=I", bridge_index))
+    return Request(_RTM_NEWLINK, 0, body, f"set master of {name}")
+
+
+def _qdisc(index: int, handle: int = 0) -> bytes:
+    return struct.pack("=BxHiIII", socket.AF_UNSPEC, 0, index, handle, _TC_ROOT, 0)
+
+
+def limit_rate(index: int, bits_per_second: int) -> Request:
+    """Let an interface send no faster (token bucket, queue of a tenth of a second).
+
+    Layout: struct tc_tbf_qopt in include/uapi/linux/pkt_sched.h.
+    """
+    rate = bits_per_second // 8
+    burst = max(32 << 10, rate // 250)
+    spec = struct.pack("=BBHhHI", 0, _ETHERNET, 0, 0, 0, rate)
+    options = spec + bytes(len(spec)) + struct.pack("=III", burst + rate // 10, 0, 0)
+    body = _qdisc(index) + text(_TCA_KIND, "tbf")
+    body += nest(_TCA_OPTIONS, attr(_TBF_PARMS, options), attr(_TBF_BURST, struct.pack("=I", burst)))
+    return Request(_RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, body, "limit rate (tbf)")
+
+
+def delete_qdisc(index: int) -> Request:
+    """Take an interface's queueing discipline away; ENOENT or EINVAL where there is none but the default."""
+    return Request(_RTM_DELQDISC, 0, _qdisc(index), "delete qdisc")

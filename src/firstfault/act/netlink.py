@@ -22,6 +22,7 @@ __all__ = [
     "NLM_F_CREATE",
     "NLM_F_DUMP",
     "NLM_F_EXCL",
+    "NLM_F_REPLACE",
     "NetlinkError",
     "Request",
     "attr",
@@ -38,6 +39,7 @@ NETLINK_NETFILTER = 12
 NLM_F_REQUEST = 0x1
 NLM_F_ACK = 0x4
 NLM_F_DUMP = 0x300
+NLM_F_REPLACE = 0x100
 NLM_F_EXCL = 0x200
 NLM_F_CREATE = 0x400
 NLM_F_APPEND = 0x800

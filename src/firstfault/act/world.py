@@ -307,6 +307,29 @@ class LocalWorld:
                 return False
         return True
 
+    def limit_rate(self, node: str, bits_per_second: int | None) -> None:
+        """Let a node receive no faster than so many bits per second; None: as fast as the machine can."""
+        index = self.request("ifindex", name=self._cables[node])
+        if bits_per_second is not None:
+            self.netlink(SWITCH, netlink.NETLINK_ROUTE, [links.limit_rate(index, bits_per_second)])
+            return
+        try:
+            self.netlink(SWITCH, netlink.NETLINK_ROUTE, [links.delete_qdisc(index)])
+        except OSError as error:
+            if error.errno not in {errno.ENOENT, errno.EINVAL}:  # there is none
+                raise
+
+    def unplug_from_bridge(self, node: str) -> socket.socket:
+        """Take a node's cable out of the bridge; return a socket that gets its frames, with virtio headers."""
+        self.netlink(SWITCH, netlink.NETLINK_ROUTE, [links.set_master(self._cables[node], 0)])
+        _, fds = self._request("packet_socket", {"cable": self._cables[node]}, ())
+        return socket.socket(fileno=fds[0])
+
+    def plug_into_bridge(self, node: str) -> None:
+        """Put a node's cable back into the bridge; harmless when it is there."""
+        bridge = self.request("ifindex", name="br0")
+        self.netlink(SWITCH, netlink.NETLINK_ROUTE, [links.set_master(self._cables[node], bridge)])
+
     def socket(self, where: str, kind: Literal["tcp", "udp"], bind: tuple[str, int] | None = None) -> socket.socket:
         """Return a socket that lives in a node's network, bound (and for TCP listening) where asked.
 

@@ -206,6 +206,29 @@ class Init:
                 raise
         return None, [sock.detach()]
 
+    def do_packet_socket(self, request: dict[str, Any], _: list[int]) -> tuple[Any, list[int]]:
+        """Open a socket for whole frames on one of the switch's cables and hand it over.
+
+        With virtio headers a frame keeps what the sender left to the hardware (checksum, segmentation); without its
+        own outgoing frames, so that what is forwarded does not come back.
+        """
+        level, ignore_outgoing, headers, every_protocol = 263, 23, 15, 3
+        with self._inside(self.places[SWITCH]):
+            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+            try:
+                sock.setsockopt(level, headers, 1)
+                sock.setsockopt(level, ignore_outgoing, 1)
+                sock.bind((request["cable"], every_protocol))
+            except OSError:
+                sock.close()
+                raise
+        return None, [sock.detach()]
+
+    def do_ifindex(self, request: dict[str, Any], _: list[int]) -> tuple[Any, list[int]]:
+        """Return the number of an interface of the switch."""
+        with self._inside(self.places[SWITCH]):
+            return socket.if_nametoindex(request["name"]), []
+
     def do_write(self, request: dict[str, Any], _: list[int]) -> tuple[Any, list[int]]:
         """Write a kernel setting (/proc/sys/net/…) of a place; return what it was."""
         with self._inside(self.places[request["where"]]):

@@ -164,6 +164,7 @@ def report_command(run: str | None, format_: str, output: Path | None) -> int:
 @click.option("--timeout", type=float, metavar="SECONDS", help="Process-group timeout under the fault [5; nccl 30].")
 @click.option("--program", type=click.Path(path_type=Path), help="Drill your own training program.")
 @click.option("--fresh", is_flag=True, help="Start every rank as a new Python, as --program and GPUs always are.")
+@click.option("--at-once", type=click.IntRange(1, 64), help="--all: drills side by side [twice the processors, 4-8].")
 @click.option(
     "--toggle", type=click.Choice(["aux", "node", "both"]), help="sg-block: which Terraform variable to flip."
 )
@@ -185,6 +186,7 @@ def run_command(
     timeout: float | None,
     program: Path | None,
     fresh: bool,
+    at_once: int | None,
     toggle: str | None,
     reject: bool,
     yes: bool,
@@ -219,7 +221,7 @@ def run_command(
             "look at `firstfault drill plan NAME --world eks …` first, then add --yes; --all is for the local world",
         )
     if everything:
-        return _run_all(world, options, format_, output)
+        return _run_all(options, format_, output, at_once)
     return _run_one(str(name), world, options, format_, output)
 
 
@@ -255,17 +257,20 @@ def _run_one(name: str, world: Literal["local", "eks"], options: Any, format_: s
     return int(_code(result))
 
 
-def _run_all(world: Literal["local", "eks"], options: Any, format_: str, output: Path | None) -> int:
-    from firstfault.drills import bundled_scenarios  # noqa: PLC0415
+def _run_all(options: Any, format_: str, output: Path | None, at_once: int | None) -> int:
+    from firstfault.drills import run_everything  # noqa: PLC0415
     from firstfault.report.drill import render_scoreboard  # noqa: PLC0415
 
-    reports = []
-    for scenario in bundled_scenarios():
-        result = _guarded(scenario.name, world, options)
-        if isinstance(result, int):
-            return result
-        reports.append(result)
-    write_output(render_scoreboard(reports, format_, width=_width(output), color=_color(output)), output)
+    def done(report: DrillReport) -> None:
+        verdict = report.verdict.cause if report.verdict else report.status
+        click.echo(f"{report.drill}: {verdict}, {report.seconds:.1f} s", err=True)
+
+    try:
+        reports, skipped = run_everything(options, at_once=at_once, done=done)
+    except KeyboardInterrupt:
+        click.echo("interrupted; every fault was taken back", err=True)
+        return 128 + signal.SIGINT
+    write_output(render_scoreboard(reports, format_, skipped, width=_width(output), color=_color(output)), output)
     return int(worst_exit_code(*map(_code, reports)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from firstfault.drills.eks import EksOptions
 from firstfault.drills.engine import Observer
+from firstfault.drills.everything import LeftOut, run_everything
 from firstfault.drills.journal import runs, state_dir
 from firstfault.drills.lint import lint_scenario
 from firstfault.drills.recover import Recovered, recover
@@ -12,6 +13,7 @@ from firstfault.drills.scenario import Scenario, bundled_scenarios, find_scenari
 
 __all__ = [
     "EksOptions",
+    "LeftOut",
     "Observer",
     "Options",
     "Recovered",
@@ -25,6 +27,7 @@ __all__ = [
     "read_report",
     "recover",
     "run_drill",
+    "run_everything",
     "runs",
     "state_dir",
 ]

@@ -20,7 +20,7 @@ from firstfault.drills.injectors import Injector, Start, undo_record
 from firstfault.drills.interrupts import Interrupts
 from firstfault.drills.jobs import Backend, Launcher, Process, processes
 from firstfault.drills.journal import Journal, Undo, timestamp
-from firstfault.drills.tail import Line, LogTail, sums_in
+from firstfault.drills.tail import Line, LogTail, step_seconds, sums_in
 from firstfault.drills.world import RankExit, Snapshot, World
 from firstfault.errors import FirstFaultError, RestoreError
 from firstfault.model.drill import Change, Detection, DrillReport, Phase, RankResult
@@ -211,6 +211,10 @@ class Drill:
     def _injected(self) -> Phase:
         """Make the faults that act before the job, run the job, make the others when their time comes."""
         workload = self.scenario.workload
+        if usual := step_seconds(self._logs("baseline")):
+            # The job's objective, as its owner would have set it after such a run.
+            objective = {**workload.env, "FIRSTFAULT_USUAL_STEP_S": f"{usual:.4f}"}
+            workload = msgspec.structs.replace(workload, env=objective)
         for injection in self.scenario.injections:
             workload = injection.adapt(workload)
             if injection.start.before_job:
@@ -335,6 +339,8 @@ class Drill:
         report = triage[subject]
         measured = facts(phases[subject], change, report, self._logs(subject))
         measured |= self._snapshots[subject].observed
+        usual, now = (step_seconds(self._logs(name)) for name in ("baseline", subject))
+        measured["iteration"] = {"seconds": now, "slowdown": round(now / usual, 1) if usual and now else None}
         context = {
             "backend": self.settings.backend, "launcher": self.settings.launcher, "world": self.world.kind,
         }  # fmt: skip

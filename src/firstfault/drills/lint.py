@@ -27,6 +27,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "probes": ("*",),
     "ranks": ("outcome", "exit_codes", "sums"),
     "job": ("seconds",),
+    "iteration": ("seconds", "slowdown"),
     "status": (),
     "verdict": ("cause", "layer", "confidence"),
     "ladder": ("stopped_at",),

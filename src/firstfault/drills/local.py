@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from firstfault.drills.jobs import Process
+    from firstfault.drills.relay import Relay
     from firstfault.drills.topology import Node, Topology
     from firstfault.model.drill import ProbeResult
     from firstfault.model.securitygroups import SecurityGroup
@@ -48,6 +49,7 @@ class Local:
         groups: The security groups as they are now.
         jobs: The id of each running rank's process in the world.
         dns: The name server of the nodes, while the world is open and its topology has one.
+        relay: What stands in for the bridge while frames are delayed.
         held: Sockets that a fault keeps open, by name.
         fault_table: Name of the nf_tables table that faults of the packet path may use.
     """
@@ -65,6 +67,7 @@ class Local:
         self.jobs: dict[int, int] = {}
         self.held: dict[str, socket.socket] = {}
         self.dns: NameServer | None = None
+        self.relay: Relay | None = None
         self.fault_table = f"{table}_fault"
         self.temporary = state / "mountpoint"
         self.net = LocalWorld([self._spec(node) for node in topology.nodes], scratch=self.temporary, table=table)
@@ -108,6 +111,8 @@ class Local:
 
     def close(self) -> list[str]:
         """End the world; wait until the kernel has let go of it."""
+        if self.relay is not None:
+            self.relay.close()
         if self.dns is not None:
             self.dns.close()
         self.net.close()

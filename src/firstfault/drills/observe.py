@@ -31,11 +31,12 @@ _MAX_ANSWER = 4 << 20
 
 
 def extra_environment(process: Process, logs: Path) -> dict[str, str]:
-    """Return what a rank gets because all nodes are one machine, and so that its flight recorder is kept."""
+    """Return what a rank gets because all nodes are one machine, and where to keep more than its output."""
     if process.env.get("FIRSTFAULT_BACKEND") != "nccl":
-        return {}
+        return {"FIRSTFAULT_LOGS": str(logs)}
     dump = str(logs / "nccl_trace_rank_")
     return {
+        "FIRSTFAULT_LOGS": str(logs),
         "FIRSTFAULT_ONE_MACHINE": "1",
         # Two names, as PyTorch renamed them.
         "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",

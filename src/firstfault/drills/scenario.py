@@ -33,7 +33,7 @@ SCHEMA: Final = "firstfault.scenario/1"
 _HERE = Path(__file__).parent
 _MAX_BYTES = 1 << 20
 T = TypeVar("T")
-Need = Literal["gpu", "two-gpus", "gloo", "kernel-log"]
+Need = Literal["gpu", "two-gpus", "gloo", "live", "kernel-log"]
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

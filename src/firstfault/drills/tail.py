@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
     from firstfault.drills.jobs import Process
 
-__all__ = ["Line", "LogTail", "sums_in"]
+__all__ = ["Line", "LogTail", "step_seconds", "sums_in"]
 
 _MAX_LINES = 200_000
 _MAX_READ = 1 << 20
+_STEP = re.compile(rb"^\[rank \d+\] iter (\d+) .*\bseconds=(\d+\.\d+)", re.MULTILINE)
 _SUM = re.compile(r"^\[rank (\d+)\] iter (\d+) sum-first=(\S+)")
 
 
@@ -79,3 +80,17 @@ def sums_in(path: Path, rank: int) -> list[float]:
             except ValueError:
                 continue
     return sums
+
+
+def step_seconds(logs: Path) -> float | None:
+    """Return the mean seconds per step that the ranks of the bundled program printed; None when they printed none.
+
+    The first step is left out: it makes connections.
+    """
+    found = [
+        float(seconds)
+        for path in logs.glob("*.log")
+        for step, seconds in _STEP.findall(path.read_bytes())
+        if int(step) > 0
+    ]
+    return sum(found) / len(found) if found else None

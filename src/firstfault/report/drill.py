@@ -341,10 +341,30 @@ def render_recovered(found: Sequence[Recovered], format_: str) -> str:
     return page.text()
 
 
-def render_scoreboard(reports: Sequence[DrillReport], format_: str, *, width: int = WIDTH, color: bool = False) -> str:
-    """Render the results of several drills: one line each, or all of them as JSON."""
+def render_scoreboard(
+    reports: Sequence[DrillReport],
+    format_: str,
+    left_out: Sequence[tuple[str, str]] = (),
+    *,
+    width: int = WIDTH,
+    color: bool = False,
+) -> str:
+    """Render the results of several drills: one line each, or all of them as JSON.
+
+    Args:
+        reports: The results.
+        format_: text or json.
+        left_out: Drills that were not run, with the reason.
+        width: Columns of the terminal.
+        color: Whether marks may be coloured.
+    """
     if format_ == "json":
-        return msgspec.json.format(msgspec.json.encode(harmless({"drills": reports})), indent=2).decode()
+        return msgspec.json.format(
+            msgspec.json.encode(
+                harmless({"drills": reports, "left_out": [{"drill": name, "why": why} for name, why in left_out]})
+            ),
+            indent=2,
+        ).decode()
     page = _Page(width, color=color)
     rows, marks = [], []
     for report in reports:
@@ -355,4 +375,5 @@ def render_scoreboard(reports: Sequence[DrillReport], format_: str, *, width: in
     page.table(rows, marks)
     good = sum(report.as_expected and report.restored for report in reports)
     page.lines += ["", f"{good} of {len(reports)} drills went as expected and were restored"]
+    page.lines += [f"not run: {name} ({why})" for name, why in left_out]
     return page.text()

@@ -13,7 +13,7 @@ from firstfault.drills.injectors.cloud import Ec2Rules, NetworkPolicy, Terraform
 from firstfault.drills.injectors.filesystem import SmallFileSystem
 from firstfault.drills.injectors.job import EnvironmentChange, HeldPort, MissingRank
 from firstfault.drills.injectors.names import DnsAnswer
-from firstfault.drills.injectors.packets import DropPackets, PulledCable
+from firstfault.drills.injectors.packets import DelayedFrames, DropPackets, LimitedRate, PulledCable
 from firstfault.drills.injectors.process import AddressSpaceLimit, SignalRank
 from firstfault.drills.injectors.security_groups import SecurityGroupRules, SecurityGroupToggles
 
@@ -42,6 +42,8 @@ INJECTORS: tuple[type[Injector], ...] = (
     AddressSpaceLimit,
     SmallFileSystem,
     DnsAnswer,
+    LimitedRate,
+    DelayedFrames,
 )
 
 # What toggles become on a cluster; scenario files do not name these.

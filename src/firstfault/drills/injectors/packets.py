@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from firstfault.act import netlink, nftables
 from firstfault.drills.injectors.base import Injector
+from firstfault.drills.relay import Relay
 from firstfault.model.drill import Change
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator, Sequence
 
     from firstfault.act.netlink import Request
     from firstfault.drills.topology import Topology
 
-__all__ = ["DropPackets", "PulledCable"]
+__all__ = ["DelayedFrames", "DropPackets", "LimitedRate", "PulledCable"]
 
 # Before the security groups' chains (priority 0), which let established connections pass.
 _PRIORITY = -10
@@ -26,6 +28,7 @@ class _Network(Protocol):
     topology: Topology
     net: _Kernel
     fault_table: str
+    relay: Relay | None
 
 
 class _Kernel(Protocol):
@@ -34,6 +37,12 @@ class _Kernel(Protocol):
     ) -> list[list[bytes]]: ...
 
     def set_link(self, node: str, *, up: bool) -> None: ...
+
+    def limit_rate(self, node: str, bits_per_second: int | None) -> None: ...
+
+    def unplug_from_bridge(self, node: str) -> socket.socket: ...
+
+    def plug_into_bridge(self, node: str) -> None: ...
 
 
 class DropPackets(Injector, frozen=True, kw_only=True, tag="drop-packets"):
@@ -144,3 +153,67 @@ class PulledCable(Injector, frozen=True, kw_only=True, tag="pulled-cable"):
     def undo(cls, world: _Network, record: dict[str, Any]) -> None:
         """Plug it in again; harmless when it is."""
         world.net.set_link(record["node"], up=True)
+
+
+class LimitedRate(Injector, frozen=True, kw_only=True, tag="limited-rate"):
+    """Lets nodes receive no faster than a rate (tbf on the switch's side of the cable).
+
+    Attributes:
+        nodes: The nodes.
+        mbit_per_s: Millions of bits per second.
+    """
+
+    nodes: list[str]
+    mbit_per_s: float
+
+    def describe(self, world: _Network) -> Change:
+        """Name the nodes."""
+        names = [world.topology.node(node).hostname for node in self.nodes]
+        return Change(steps=[f"let {name} receive {self.mbit_per_s:g} Mbit/s (tbf)" for name in names])
+
+    def prepare(self, world: _Network) -> dict[str, Any]:  # noqa: ARG002
+        """Record the nodes."""
+        return {"nodes": self.nodes}
+
+    def inject(self, world: _Network) -> None:
+        """Add the queueing discipline."""
+        for node in self.nodes:
+            world.net.limit_rate(node, round(self.mbit_per_s * 1e6))
+
+    @classmethod
+    def undo(cls, world: _Network, record: dict[str, Any]) -> None:
+        """Delete it; harmless when it is gone."""
+        for node in record["nodes"]:
+            world.net.limit_rate(node, None)
+
+
+class DelayedFrames(Injector, frozen=True, kw_only=True, tag="delayed-frames"):
+    """Hands every frame between the nodes on late: a relay in this process takes the place of the bridge.
+
+    Attributes:
+        ms: Milliseconds in each direction.
+    """
+
+    ms: float
+
+    def describe(self, world: _Network) -> Change:  # noqa: ARG002 - the same in every world
+        """Name the delay."""
+        return Change(steps=[f"hand every frame between the nodes on {self.ms:g} ms late (relay)"])
+
+    def prepare(self, world: _Network) -> dict[str, Any]:
+        """Record the nodes."""
+        return {"nodes": [node.name for node in world.topology.nodes]}
+
+    def inject(self, world: _Network) -> None:
+        """Take all cables out of the bridge and forward between them."""
+        sockets = [world.net.unplug_from_bridge(node.name) for node in world.topology.nodes]
+        world.relay = Relay(sockets, self.ms / 1000)
+
+    @classmethod
+    def undo(cls, world: _Network, record: dict[str, Any]) -> None:
+        """Stop the relay, and put the cables back."""
+        if world.relay is not None:
+            world.relay.close()
+            world.relay = None
+        for node in record["nodes"]:
+            world.net.plug_into_bridge(node)

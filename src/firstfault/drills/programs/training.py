@@ -25,7 +25,6 @@ parser.add_argument("--pause", type=float, default=0.15, help="seconds of comput
 parser.add_argument("--workers", type=int, default=0, help="data-loader workers; 0: no data loader")
 parser.add_argument("--batch-bytes", type=int, default=1 << 16)
 parser.add_argument("--checkpoint-bytes", type=int, default=0, help="size of the checkpoint after the third step")
-parser.add_argument("--expect", type=float, help="the job's usual seconds per step, from a run that was well")
 options = parser.parse_args()
 
 
@@ -112,7 +111,10 @@ dist.init_process_group(backend=backend, timeout=timeout)
 loader = None
 if options.workers:
     loader = iter(torch.utils.data.DataLoader(Samples(), batch_size=1, num_workers=options.workers))
-seconds = []
+# What a step usually takes, where the job's owner knows it from runs that were well (its objective).
+usual = float(os.environ.get("FIRSTFAULT_USUAL_STEP_S", "0"))
+seconds: list[float] = []
+communication: list[float] = []
 for step in range(options.steps):
     began = time.monotonic()
     if loader is not None:
@@ -124,12 +126,21 @@ for step in range(options.steps):
         FAULTS[what]()
         if what.startswith("collective"):
             continue
+    called = time.monotonic()
     dist.all_reduce(gradient)
     total = gradient[0].item()
+    communication.append(time.monotonic() - called)
     seconds.append(time.monotonic() - began)
     print(f"[rank {dist.get_rank()}] iter {step} sum-first={total} seconds={seconds[-1]:.3f}", flush=True)
     if options.checkpoint_bytes and step == 2:
         target = Path(tempfile.gettempdir()) / f"checkpoint-{rank}.pt"
         torch.save({"weights": torch.zeros(options.checkpoint_bytes, dtype=torch.uint8)}, target)
         target.unlink()
+mean, waited = sum(seconds) / len(seconds), sum(communication) / len(communication)
+if usual and mean > 2 * usual:
+    print(
+        f"[rank {rank}] iteration time {mean:.3f} s is {mean / usual:.1f}x slower than usual ({usual:.3f} s); "
+        f"{waited:.3f} s of it in communication",
+        flush=True,
+    )
 dist.destroy_process_group()

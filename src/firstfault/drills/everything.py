@@ -1,0 +1,160 @@
+"""Runs all drills of this machine, several at once: each in a process of its own, as a person would start it.
+
+Every drill has its own world, journal and undo, so they cannot meet. Most of a drill is waiting for timeouts, which is
+why more run at once than there are processors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import msgspec
+
+from firstfault.drills.jobs import choose_backend
+from firstfault.drills.scenario import Scenario, bundled_scenarios
+from firstfault.errors import InputError
+from firstfault.model.drill import DrillReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from firstfault.drills.run import Options
+
+__all__ = ["LeftOut", "left_out", "run_everything"]
+
+_TICK_S = 0.2
+# A drill ends by its own deadlines long before; this is for one whose process hangs.
+_LONGEST_S = 600.0
+
+
+class LeftOut(NamedTuple):
+    """A drill that this machine, or this call, does not run, and why."""
+
+    name: str
+    why: str
+
+
+def left_out(scenario: Scenario, backend: str) -> str:
+    """Return why a drill is not part of `--all` here; "" when it is."""
+    if "kernel-log" in scenario.needs:
+        return "writes to the machine's kernel log: run it by name, with --allow-kernel-log"
+    if "two-gpus" in scenario.needs and (backend != "nccl" or _gpus() < 2):
+        return "needs two GPUs"
+    if "gpu" in scenario.needs and backend != "nccl":
+        return "needs a GPU"
+    if "live" in scenario.needs and importlib.util.find_spec("lightkube") is None:
+        return "needs the Kubernetes client: pip install 'firstfault[live]'"
+    if "gloo" in scenario.needs and backend != "gloo":
+        return "its fault shows with gloo only"
+    return ""
+
+
+def _gpus() -> int:
+    return len(list(Path("/dev").glob("nvidia[0-9]*")))
+
+
+def run_everything(
+    options: Options, *, at_once: int | None = None, done: Callable[[DrillReport], None] | None = None
+) -> tuple[list[DrillReport], list[LeftOut]]:
+    """Run every bundled drill that this machine can run.
+
+    Args:
+        options: The caller's choices; backend, launcher, timeout and state folder are used.
+        at_once: How many run side by side; None: two for each processor, at least four and at most eight.
+        done: Called with each report as soon as it is there.
+
+    Returns:
+        The reports by name, and the drills that were left out.
+
+    Raises:
+        InputError: A drill's process ended without a report; the message has what it said.
+        KeyboardInterrupt: Ctrl-C; every drill has taken its fault back.
+    """
+    backend = choose_backend(options.backend)
+    scenarios = bundled_scenarios()
+    skipped = [LeftOut(each.name, why) for each in scenarios if (why := left_out(each, backend))]
+    names = [each.name for each in sorted(scenarios, key=_cost) if not left_out(each, backend)]
+    reports: list[DrillReport] = []
+    with _Children(options, backend) as children:
+        pool = ThreadPoolExecutor(at_once or min(8, max(4, 2 * (os.cpu_count() or 1))))
+        try:
+            for report in pool.map(children.run, names):
+                reports.append(report)
+                if done is not None:
+                    done(report)
+        finally:
+            children.stop()
+            pool.shutdown(cancel_futures=True)
+    return sorted(reports, key=lambda report: report.drill), skipped
+
+
+def _cost(scenario: Scenario) -> int:
+    """Long ones first, so that none of them runs alone at the end."""
+    return -sum(not injection.start.before_job for injection in scenario.injections) - len(scenario.workload.missing)
+
+
+class _Children:
+    """The processes of the drills that run now."""
+
+    def __init__(self, options: Options, backend: str) -> None:
+        self._arguments = ["--backend", backend, "--launcher", options.launcher, "--format", "json"]
+        if options.timeout is not None:
+            self._arguments += ["--timeout", str(options.timeout)]
+        search = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
+        self._env = {**os.environ, "PYTHONPATH": search}
+        if options.state is not None:
+            self._env["FIRSTFAULT_STATE"] = str(options.state)
+        self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = False
+
+    @contextlib.contextmanager
+    def _child(self, name: str) -> Iterator[subprocess.Popen[str]]:
+        command = [sys.executable, "-m", "firstfault", "drill", "run", name, *self._arguments]
+        child = subprocess.Popen(
+            command, env=self._env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self._running.add(child)
+        try:
+            yield child
+        finally:
+            self._running.discard(child)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def run(self, name: str) -> DrillReport:
+        """Run one drill to its end."""
+        if self._stopped:
+            raise InputError(f"{name}: not started, as the others were stopped")
+        with self._child(name) as child:
+            try:
+                output, errors = child.communicate(timeout=_LONGEST_S)
+            except subprocess.TimeoutExpired:
+                child.terminate()  # it takes its fault back
+                output, errors = child.communicate()
+        try:
+            return msgspec.json.decode(output, type=DrillReport)
+        except msgspec.DecodeError as error:
+            said = errors.strip()[-2000:] or f"exit code {child.returncode}"
+            raise InputError(f"{name}: the drill ended without a report: {said}") from error
+
+    def stop(self) -> None:
+        """Ask what still runs to take its fault back and end; wait until it has."""
+        self._stopped = True
+        for child in list(self._running):
+            with contextlib.suppress(ProcessLookupError):
+                child.send_signal(signal.SIGTERM)
+        while self._running:
+            time.sleep(_TICK_S)
