@@ -271,7 +271,8 @@ def _run_all(options: Any, format_: str, output: Path | None, at_once: int | Non
         click.echo("interrupted; every fault was taken back", err=True)
         return 128 + signal.SIGINT
     write_output(render_scoreboard(reports, format_, skipped, width=_width(output), color=_color(output)), output)
-    return int(worst_exit_code(*map(_code, reports)))
+    failed = [ExitCode.USAGE for each in skipped if each.failed]
+    return int(worst_exit_code(*map(_code, reports), *failed))
 
 
 def _code(report: DrillReport) -> ExitCode:

@@ -118,13 +118,15 @@ def _gloo_waits(facts: Facts) -> list[Observation]:
     if not waits or world is None or not 2 <= len(facts.ranks) == world:
         return []
     line = next(iter(waits.values()))
+    stuck = {
+        *waits,
+        *(item.rank for item in facts.faults if item.signature == "network.gloo.transport-lost/pair-closed"),
+    }
+    calls = {item.rank: item.fields["op"] for item in facts.signals.get("python.collective", ()) if item.rank in stuck}
+    if len(calls) == world and len(set(calls.values())) > 1:
+        names = ", ".join(sorted(set(calls.values())))
+        return [_derived(line, "workload.collective.mismatch", "different-calls", 0.65, ops=names)]
     if len(waits) == world:
-        frames = {
-            item.rank: item.fields["op"] for item in facts.signals.get("python.collective", ()) if item.rank in waits
-        }
-        if len(set(frames.values())) > 1:
-            names = ", ".join(sorted(set(frames.values())))
-            return [_derived(line, "workload.collective.mismatch", "different-calls", 0.65, ops=names)]
         return [_derived(line, "network.gloo.transport-lost", "all-ranks-wait", 0.6)]
     others = [one for one in facts.ranks if one.rank not in waits]
     if any(one.faults or one.complains or one.first("job.finished") for one in others):

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -21,7 +21,6 @@ import msgspec
 
 from firstfault.drills.jobs import choose_backend
 from firstfault.drills.scenario import Scenario, bundled_scenarios
-from firstfault.errors import InputError
 from firstfault.model.drill import DrillReport
 
 if TYPE_CHECKING:
@@ -37,10 +36,11 @@ _LONGEST_S = 600.0
 
 
 class LeftOut(NamedTuple):
-    """A drill that this machine, or this call, does not run, and why."""
+    """A drill that has no report, and why: this machine does not run it, or (`failed`) its process ended without one."""
 
     name: str
     why: str
+    failed: bool = False
 
 
 def left_out(scenario: Scenario, backend: str) -> str:
@@ -73,10 +73,9 @@ def run_everything(
         done: Called with each report as soon as it is there.
 
     Returns:
-        The reports by name, and the drills that were left out.
+        The reports by name, and the drills that have none.
 
     Raises:
-        InputError: A drill's process ended without a report; the message has what it said.
         KeyboardInterrupt: Ctrl-C; every drill has taken its fault back.
     """
     backend = choose_backend(options.backend)
@@ -87,10 +86,14 @@ def run_everything(
     with _Children(options, backend) as children:
         pool = ThreadPoolExecutor(at_once or min(8, max(4, 2 * (os.cpu_count() or 1))))
         try:
-            for report in pool.map(children.run, names):
-                reports.append(report)
+            for future in as_completed([pool.submit(children.run, name) for name in names]):
+                result = future.result()
+                if isinstance(result, LeftOut):
+                    skipped.append(result)
+                    continue
+                reports.append(result)
                 if done is not None:
-                    done(report)
+                    done(result)
         finally:
             children.stop()
             pool.shutdown(cancel_futures=True)
@@ -134,10 +137,10 @@ class _Children:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def run(self, name: str) -> DrillReport:
+    def run(self, name: str) -> DrillReport | LeftOut:
         """Run one drill to its end."""
         if self._stopped:
-            raise InputError(f"{name}: not started, as the others were stopped")
+            return LeftOut(name, "not started, as the others were stopped", failed=True)
         with self._child(name) as child:
             try:
                 output, errors = child.communicate(timeout=_LONGEST_S)
@@ -146,9 +149,9 @@ class _Children:
                 output, errors = child.communicate()
         try:
             return msgspec.json.decode(output, type=DrillReport)
-        except msgspec.DecodeError as error:
-            said = errors.strip()[-2000:] or f"exit code {child.returncode}"
-            raise InputError(f"{name}: the drill ended without a report: {said}") from error
+        except msgspec.DecodeError:
+            said = errors.strip().splitlines()[-1:] or ["nothing said"]
+            return LeftOut(name, f"ended without a report, exit code {child.returncode}: {said[0]}", failed=True)
 
     def stop(self) -> None:
         """Ask what still runs to take its fault back and end; wait until it has."""

@@ -13,7 +13,7 @@ from firstfault.report.triage import harmless, safe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from firstfault.drills import Recovered, Scenario
+    from firstfault.drills import LeftOut, Recovered, Scenario
     from firstfault.model import Ladder, LadderGroup, Transport, Verdict
     from firstfault.model.drill import Change, ChangedRule, DrillReport, Phase, Row
 
@@ -344,7 +344,7 @@ def render_recovered(found: Sequence[Recovered], format_: str) -> str:
 def render_scoreboard(
     reports: Sequence[DrillReport],
     format_: str,
-    left_out: Sequence[tuple[str, str]] = (),
+    left_out: Sequence[LeftOut] = (),
     *,
     width: int = WIDTH,
     color: bool = False,
@@ -361,7 +361,7 @@ def render_scoreboard(
     if format_ == "json":
         return msgspec.json.format(
             msgspec.json.encode(
-                harmless({"drills": reports, "left_out": [{"drill": name, "why": why} for name, why in left_out]})
+                harmless({"drills": reports, "left_out": [{"drill": each.name, "why": each.why} for each in left_out]})
             ),
             indent=2,
         ).decode()
@@ -375,5 +375,7 @@ def render_scoreboard(
     page.table(rows, marks)
     good = sum(report.as_expected and report.restored for report in reports)
     page.lines += ["", f"{good} of {len(reports)} drills went as expected and were restored"]
-    page.lines += [f"not run: {name} ({why})" for name, why in left_out]
+    page.lines += [
+        f"{'FAILED' if each.failed else 'not run'}: {safe(each.name)} ({safe(each.why)})" for each in left_out
+    ]
     return page.text()
