@@ -36,7 +36,7 @@ _LONGEST_S = 600.0
 
 
 class LeftOut(NamedTuple):
-    """A drill that has no report, and why: this machine does not run it, or (`failed`) its process ended without one."""
+    """A drill without a report, and why: this machine does not run it, or (`failed`) its process ended too early."""
 
     name: str
     why: str
