@@ -35,6 +35,7 @@ def facts(phase: Phase, change: Change, report: TriageReport | None, logs: Path)
             "sums": {str(rank.rank): " ".join(f"{value:g}" for value in rank.sums) for rank in phase.ranks},
         },
         "job": {"seconds": max((rank.seconds for rank in phase.ranks), default=None)},
+        "iteration": {"seconds": None, "slowdown": None},
         "status": report.status if report else None,
         "verdict": {
             "cause": verdict.cause if verdict else None,
