@@ -230,16 +230,28 @@ class Evil:
 
 
 HOSTILE = {
-    "a function": (pickle.dumps({"entries": [Evil()]}, protocol=2), InputError, "system"),
-    "a global by opcode": (b"\x80\x02}(X\x07\x00\x00\x00entriescbuiltins\neval\nu.", InputError, "builtins.eval"),
-    "a stack global": (b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93.", InputError, "builtins.eval"),
-    "a persistent id": (b"\x80\x02}(X\x07\x00\x00\x00entriesU\x01aQu.", InputError, "objects outside"),
-    "a memo of 16 GiB": (b"\x80\x02}r" + struct.pack("<I", 0x7FFFFFFF) + b".", LimitError, "memory"),
-    "a memo of 64 GiB by text": (b"\x80\x02}p4000000000\n.", LimitError, "memory"),
-    "a string of 8 EiB": (b"\x80\x04\x8e" + struct.pack("<Q", 2**63 - 1) + b"x", InputError, "not a readable pickle"),
-    "an extension code": (b"\x80\x02\x82\x01.", InputError, "not a readable pickle"),
+    "a function": (pickle.dumps({"entries": [Evil()]}, protocol=2), InputError, r"load \w+\.system .* could run code"),
+    "a function, protocol 4": (
+        pickle.dumps({"entries": [Evil()]}, protocol=4),
+        InputError,
+        "STACK_GLOBAL .* could run code",
+    ),
+    "a global by opcode": (
+        b"\x80\x02}(X\x07\x00\x00\x00entriescbuiltins\neval\nu.",
+        InputError,
+        r"load builtins\.eval",
+    ),
+    "an instance": (b"\x80\x02}(ios\nsystem\n.", InputError, r"load os\.system"),
+    "a global hidden in an integer": (b"\x80\x02}J\x00\x00\x00\x00cos\nsystem\n.", InputError, r"load os\.system"),
+    "a persistent id": (b"\x80\x02}(X\x07\x00\x00\x00entriesU\x01aQu.", InputError, "BINPERSID"),
+    "a memo of 16 GiB": (b"\x80\x02}r" + struct.pack("<I", 0x7FFFFFFF) + b".", LimitError, "more memory"),
+    "a memo of 64 GiB by text": (b"\x80\x02}p4000000000\n.", InputError, "PUT"),
+    "a string of 8 EiB": (b"\x80\x04\x8e" + struct.pack("<Q", 2**63 - 1) + b"x", InputError, "ends too early"),
+    "a buffer": (b"\x80\x05\x96\x02\x00\x00\x00\x00\x00\x00\x00ab\x98\x98.", InputError, "BYTEARRAY8"),
+    "an extension code": (b"\x80\x02\x82\x01.", InputError, "EXT1"),
     "a cut dump": (pickle.dumps(dump(*DONE), protocol=2)[:-40], InputError, "not a readable pickle"),
-    "nothing behind the head": (b"\x80\x02}", InputError, "not a readable pickle"),
+    "nothing behind the head": (b"\x80\x02}", InputError, "ends too early"),
+    "no such opcode": (b"\x80\x02}\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff.", InputError, "instruction 0xff"),
 }
 
 
@@ -250,6 +262,16 @@ def test_hostile_pickles_get_a_clear_error(what):
     with pytest.raises(error, match=message) as caught:
         load_plain(data, "trace_rank_0")
     assert "trace_rank_0" in str(caught.value)
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_plain_pickles_of_python_are_read(protocol):
+    """A dump that was loaded and written again by Python has other instructions, but the same data."""
+    value = {
+        **dump(*DONE),
+        "more": [None, True, 1.5, -1, 300, 70000, 2**40, -(2**100), "é" * 300, (1,)],
+    }
+    assert load_plain(pickle.dumps(value, protocol=protocol), "x") == value
 
 
 @given(st.binary(max_size=300))

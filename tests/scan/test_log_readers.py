@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
 
+from firstfault.scan.readers import classify_text, containers, detect_reader
 from scan.reading import read, texts
 
 NCCL = "nccl-master-0:730:775 [0] NCCL INFO ncclCommInitRank comm 0x55 rank 0 nranks 2 - Init START"
@@ -14,12 +16,18 @@ NCCL = "nccl-master-0:730:775 [0] NCCL INFO ncclCommInitRank comm 0x55 rank 0 nr
 def test_cri_lines_lose_their_prefix_and_keep_their_time():
     """Line, offset and time are those of the original."""
     data = f"2024-05-01T12:00:00.5Z stderr F {NCCL}\n2024-05-01T12:00:01.25+00:00 stdout F step 1\n"
-    kind, lines = read(data)
-    assert kind == "cri-log"
+    lines = list(containers.CRI.read(io.BytesIO(data.encode()), "0.log"))
     assert [(line.text, line.line, line.offset, line.time) for line in lines] == [
         (NCCL, 1, 0, 1714564800.5),
         ("step 1", 2, data.index("\n") + 1, 1714564801.25),
     ]
+
+
+def test_cri_without_pieces_is_plain_text():
+    """The engine knows the prefix; only lines that were cut need a reader, which is slower."""
+    data = b"2024-05-01T12:00:00.5Z stderr F text\n"
+    assert detect_reader(data) is None
+    assert classify_text(data) == "cri-log"
 
 
 def test_cri_pieces_are_joined_per_stream():

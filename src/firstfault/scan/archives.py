@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import posixpath
+import struct
 import tarfile
 import tempfile
 import zipfile
@@ -138,7 +139,7 @@ def _zip_members(name: str, file: BinaryIO, budget: Budget) -> Iterator[Member |
     try:
         with zipfile.ZipFile(file) as archive:
             for info in archive.infolist():
-                if info.is_dir():
+                if not info.filename or info.is_dir():
                     continue
                 full, problem = _member_name(name, info.filename)
                 if problem is None and info.flag_bits & ENCRYPTED:
@@ -154,7 +155,7 @@ def _zip_members(name: str, file: BinaryIO, budget: Budget) -> Iterator[Member |
                     continue
                 yield Member(full, PatientReader(raw), info.file_size)
                 expanded += raw.given
-    except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, struct.error, EOFError, OSError, ValueError, LookupError, NotImplementedError) as error:
         raise InputError(f"{name}: the zip archive is damaged: {error}", "fetch it again") from error
 
 

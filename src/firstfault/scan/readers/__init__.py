@@ -6,44 +6,59 @@ what kind of plain text it looks like.
 
 from __future__ import annotations
 
+import importlib
 from functools import cache
+from typing import cast
 
-from firstfault.scan.readers.base import Reader
+from firstfault.scan.readers.base import BEGINNING, HEAD_IS_ALL, Reader
 from firstfault.scan.readers.joint import JointAnalysis
 from firstfault.scan.readers.text_kinds import classify_text
 
 __all__ = ["JointAnalysis", "Reader", "classify_text", "detect_reader"]
 
+# (module, reader in it, bytes of which one must be in the head), the most specific first. The bytes spare plain logs,
+# which are most sources by far, the import of the readers and their closer looks.
+_CANDIDATES: tuple[tuple[str, str, tuple[bytes, ...]], ...] = (
+    ("flight_recorder", "FLIGHT_RECORDER", (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")),
+    ("journal", "JOURNAL_EXPORT", (b"__CURSOR=", b"__REALTIME_TIMESTAMP=", b"_BOOT_ID=")),
+    ("containers", "CRI", (b" stdout P ", b" stderr P ")),
+    ("containers", "DOCKER", (b'{"log":"',)),
+    ("journal", "JOURNAL_JSON", (b'"__REALTIME_TIMESTAMP"',)),
+    ("nccl_ras", "RAS_JSON", (b'"communicators',)),
+    ("documents", "SECURITY_GROUPS", (b'"SecurityGroup',)),
+    ("documents", "TERRAFORM", (b'"terraform_version"',)),
+    ("documents", "FLIGHT_RECORDER", (b'"pg_config"', b'"profiling_name"')),
+    ("documents", "TORCHRUN_ERROR", (b'"py_callstack"', b'"extraInfo"')),
+    (
+        "documents",
+        "LOG_EXPORT",
+        (b'"resultType"', b'"logEvents"', b'"resourceLogs"', b'"ingestionTime"', b'"logStreamName"'),
+    ),
+    ("documents", "LOG_QUERY", (b'"hits"', b'"textPayload"', b'"jsonPayload"', b'"@ptr"')),
+    (
+        "documents",
+        "KUBERNETES",
+        (b'"apiVersion"', b'"involvedObject"', b'"containerStatuses"', b'"nodeInfo"', b'"lastTransitionTime"'),
+    ),
+    ("documents", "MODEL_CONFIG", (b'"max_position_embeddings"', b'"num_hidden_layers"')),
+    ("documents", "KUBERNETES_YAML", (b"apiVersion:", b"kind:", b"containerStatuses:", b"status:")),
+    ("json_lines", "JSON_LINES", (b'{"', b"{\n", b"{\r\n")),
+    ("terraform", "TERRAFORM_TEXT", (b"Terraform ", b"OpenTofu ", b"Plan:", b"No changes.")),
+    (
+        "nvidia_smi",
+        "NVIDIA_SMI_QUERY",
+        (b"NVSMI LOG", b"GPU 0", b"Product Name", b"GPU Recovery Action", b"Remapping Failure"),
+    ),
+    ("nccl_ras", "RAS_TEXT", (b"Job summary", b"Communicators... (", b"Ranks     Ranks")),
+    ("kubectl_text", "DESCRIBE", (b"Name:  ", b"Events:", b"Reason  ")),
+    ("kubectl_text", "EVENTS", (b"LAST SEEN",)),
+    ("kubectl_text", "TABLE", (b"NAME ", b"/1  ", b"/2  ", b"/3  ", b"/4  ", b"/1 ", b"/2 ")),
+)
+
 
 @cache
-def _readers() -> tuple[Reader, ...]:
-    """Return all readers, the most specific first. Imported at the first source: they cost some milliseconds."""
-    from firstfault.scan.readers import (  # noqa: PLC0415
-        containers,
-        documents,
-        flight_recorder,
-        journal,
-        json_lines,
-        kubectl_text,
-        nccl_ras,
-        nvidia_smi,
-        terraform,
-    )
-
-    return (
-        flight_recorder.FlightRecorderReader(),
-        journal.JournalExportReader(),
-        containers.CriReader(),
-        containers.DockerReader(),
-        journal.JournalJsonReader(),
-        nccl_ras.RasJsonReader(),
-        *documents.document_readers(),
-        json_lines.JsonLinesReader(),
-        terraform.TerraformTextReader(),
-        nvidia_smi.NvidiaSmiQueryReader(),
-        nccl_ras.RasTextReader(),
-        *kubectl_text.kubectl_readers(),
-    )
+def _reader(module: str, name: str) -> Reader:
+    return cast("Reader", getattr(importlib.import_module(f"{__name__}.{module}"), name))
 
 
 def detect_reader(head: bytes) -> Reader | None:
@@ -52,4 +67,11 @@ def detect_reader(head: bytes) -> Reader | None:
     Args:
         head: The first bytes of the source; 64 KiB, or the whole source if it is shorter.
     """
-    return next((reader for reader in _readers() if reader.detect(head)), None)
+    # A source that goes on beyond its head shows at its beginning what it is; a short one may hold a document anywhere.
+    # A Terraform plan stands behind what `terraform plan` refreshed, which may be a lot.
+    beginning = head if len(head) < HEAD_IS_ALL else head[:BEGINNING]
+    for module, name, hints in _CANDIDATES:
+        window = head if name == "TERRAFORM_TEXT" else beginning
+        if any(hint in window for hint in hints) and (reader := _reader(module, name)).detect(head):
+            return reader
+    return None

@@ -13,9 +13,23 @@ if TYPE_CHECKING:
 
     from firstfault.scan.readers.joint import JointAnalysis
 
-__all__ = ["MAX_LINE_BYTES", "RawLine", "Reader", "iter_lines", "plain_lines", "read_document"]
+__all__ = [
+    "BEGINNING",
+    "HEAD_IS_ALL",
+    "MAX_LINE_BYTES",
+    "RawLine",
+    "Reader",
+    "iter_lines",
+    "plain_line",
+    "plain_lines",
+    "read_document",
+]
 
 MAX_LINE_BYTES = 64 * MIB
+# A head shorter than this is the whole source. In a longer one, text that only quotes a format must not decide: there,
+# the first lines count.
+HEAD_IS_ALL = 60_000
+BEGINNING = 8192
 
 
 @runtime_checkable
@@ -65,11 +79,17 @@ def iter_lines(stream: BinaryIO, limit: int = MAX_LINE_BYTES) -> Iterator[RawLin
         number += data.endswith(b"\n")
 
 
+def plain_line(raw: RawLine) -> Iterator[TextLine]:
+    """Yield a line as it is; nothing for one that is blank."""
+    text = raw.data.decode("utf-8", "replace").rstrip("\r\n")
+    if text.strip():
+        yield TextLine(text=text, line=raw.number, offset=raw.offset)
+
+
 def plain_lines(data: bytes, first_line: int = 1, offset: int = 0) -> Iterator[TextLine]:
-    """Yield the lines of a text as they are."""
+    """Yield the lines of a text as they are, without blank ones."""
     for number, line in enumerate(data.split(b"\n"), start=first_line):
-        if text := line.rstrip(b"\r"):
-            yield TextLine(text=text.decode("utf-8", "replace"), line=number, offset=offset)
+        yield from plain_line(RawLine(number, offset, line))
         offset += len(line) + 1
 
 

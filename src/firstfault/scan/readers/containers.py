@@ -12,11 +12,11 @@ import msgspec
 
 from firstfault.model import TextLine
 from firstfault.scan.limits import MIB
-from firstfault.scan.readers.base import iter_lines
+from firstfault.scan.readers.base import RawLine, iter_lines, plain_line
 from firstfault.scan.readers.times import parse_timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from firstfault.scan.readers.joint import JointAnalysis
 
@@ -47,13 +47,11 @@ class CriReader:
         for number, offset, data in iter_lines(stream):
             match = CRI_PREFIX.match(data)
             if match is None:
-                if data:
-                    yield TextLine(text=data.decode("utf-8", "replace"), line=number, offset=offset)
+                yield from plain_line(RawLine(number, offset, data))
                 continue
             time, channel, flag = match.groups()
-            yield from joiners[channel].add(
-                data[match.end() :], (number, offset, parse_timestamp(time.decode())), whole=flag == b"F"
-            )
+            at = (number, offset, parse_timestamp(time.decode()))
+            yield from joiners[channel].add(data[match.end() :].decode("utf-8", "replace"), at, whole=flag == b"F")
         for joiner in joiners.values():
             yield from joiner.flush()
 
@@ -65,28 +63,38 @@ class _Joiner:
     """Puts the pieces of a line together; the position is that of the first one."""
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
+        self._parts: list[str] = []
         self._size = 0
         self._at: Position = (0, 0, None)
 
-    def add(self, data: bytes, at: Position, *, whole: bool) -> Iterator[TextLine]:
-        """Take a piece; yield the line once it is whole, or too long to wait for its end."""
+    def add(self, text: str, at: Position, *, whole: bool) -> Iterable[TextLine]:
+        """Take a piece; return the line once it is whole, or too long to wait for its end."""
         if not self._parts:
+            if whole:
+                return _lines(text, at)
             self._at = at
-        self._parts.append(data)
-        self._size += len(data)
-        if whole or self._size > MAX_JOINED:
-            yield from self.flush()
+        self._parts.append(text)
+        self._size += len(text)
+        return self.flush() if whole or self._size > MAX_JOINED else ()
 
-    def flush(self) -> Iterator[TextLine]:
-        """Yield what there is."""
+    def flush(self) -> Iterable[TextLine]:
+        """Return what there is."""
         if not self._parts:
-            return
-        text = b"".join(self._parts).decode("utf-8", "replace").rstrip("\r")
+            return ()
+        joined = "".join(self._parts)
         self._parts.clear()
         self._size = 0
-        number, offset, time = self._at
-        yield TextLine(text=text, line=number, offset=offset, time=time)
+        return _lines(joined, self._at)
+
+
+def _lines(text: str, at: Position) -> list[TextLine]:
+    """Return the lines of a text, without blank ones; nearly always it is one."""
+    number, offset, time = at
+    return [
+        TextLine(text=line.rstrip("\r"), line=number, offset=offset, time=time)
+        for line in (text.split("\n") if "\n" in text else (text,))
+        if line and not line.isspace()
+    ]
 
 
 class _DockerLine(msgspec.Struct):
@@ -118,12 +126,14 @@ class DockerReader:
             try:
                 record = self._decoder.decode(data)
             except msgspec.MsgspecError:
-                if data:
-                    yield TextLine(text=data.decode("utf-8", "replace"), line=number, offset=offset)
+                yield from plain_line(RawLine(number, offset, data))
                 continue
             joiner = joiners.setdefault(record.stream, _Joiner())
-            text = record.log.encode("utf-8", "replace")
             at = (number, offset, parse_timestamp(record.time))
-            yield from joiner.add(text.rstrip(b"\n"), at, whole=text.endswith(b"\n"))
+            yield from joiner.add(record.log.removesuffix("\n"), at, whole=record.log.endswith("\n"))
         for joiner in joiners.values():
             yield from joiner.flush()
+
+
+CRI = CriReader()
+DOCKER = DockerReader()

@@ -10,22 +10,32 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import yaml
-
 from firstfault.errors import LimitError
 from firstfault.model import TextLine
 from firstfault.scan.limits import MIB
 from firstfault.scan.readers import exports, flight_recorder, kubernetes, model_config, security_groups, terraform
 from firstfault.scan.readers import torchrun_error as torchrun
-from firstfault.scan.readers.base import plain_lines, read_document
+from firstfault.scan.readers.base import HEAD_IS_ALL, plain_lines, read_document
 from firstfault.scan.readers.facts import Context, mappings
-from firstfault.scan.readers.json_values import Found, Places, iter_json
+from firstfault.scan.readers.json_values import SEARCH_WINDOW, Found, Places, iter_json
 from firstfault.scan.readers.records import record_of
 
 if TYPE_CHECKING:
     from firstfault.scan.readers.joint import JointAnalysis
 
-__all__ = ["JsonReader", "YamlReader", "document_readers"]
+__all__ = [
+    "FLIGHT_RECORDER",
+    "KUBERNETES",
+    "KUBERNETES_YAML",
+    "LOG_EXPORT",
+    "LOG_QUERY",
+    "MODEL_CONFIG",
+    "SECURITY_GROUPS",
+    "TERRAFORM",
+    "TORCHRUN_ERROR",
+    "JsonReader",
+    "YamlReader",
+]
 
 # A YAML document takes a hundred times its size in memory, and its parser does 10 MB a second.
 MAX_YAML = 32 * MIB
@@ -116,8 +126,6 @@ def _text_of(text: str, found: Found, places: Places) -> Iterator[TextLine]:
     yield from plain_lines(text[start : found.end].encode("utf-8", "replace"), line, offset)
 
 
-# In a source that goes on beyond its head, a document must begin within the first lines: a log may hold one anywhere.
-HEAD_IS_ALL = 60_000
 _OPENING = rb"[ \t]*(?:\{\s*[\"}]|\[\s*[{\"\]])"
 _BEGINS_SOON = re.compile(rb"\A(?:\xef\xbb\xbf)?(?:[^\n]{0,400}\n){0,5}?" + _OPENING)
 _BEGINS = re.compile(rb"(?m)(?:^|\A\xef\xbb\xbf)" + _OPENING)
@@ -134,8 +142,6 @@ class YamlReader:
 
     def detect(self, head: bytes) -> bool:
         """Say whether lines of the head are the first fields of an object."""
-        if not any(word in head for word in (b"apiVersion:", b"kind:", b"containerStatuses:", b"status:")):
-            return False
         return _YAML_BEGINS.search(head) is not None and not head.lstrip().startswith((b"{", b"["))
 
     def read(self, stream: BinaryIO, source_name: str, joint: JointAnalysis | None = None) -> Iterator[TextLine]:
@@ -165,12 +171,9 @@ class YamlReader:
                 f"{source_name}: a YAML document of {len(data):,} bytes", "export it with `-o json` instead"
             )
         # A prompt line above the document (`$ kubectl get pod -o yaml`) is no YAML.
-        skipped = re.match(rb"(?:[$#][^\n]*\n|\s*\n)*", data)
+        skipped = re.match(rb"(?:[$#][^\n]*\n|[ \t\r]*\n)*", data)
         start = skipped.end() if skipped else 0
-        try:
-            value = yaml.load(data[start:], Loader=_Loader)  # noqa: S506 - it is a safe loader
-        except (yaml.YAMLError, ValueError, RecursionError, OverflowError, AttributeError, TypeError):
-            value = None
+        value = _load_yaml(data[start:])
         places = _ShiftedPlaces(data.decode("utf-8", "replace"), at)
         facts = value_facts(value, Context(places, start, len(places.text), source_name, joint))
         yield from plain_lines(data, *at) if facts is None else facts
@@ -187,25 +190,30 @@ class _ShiftedPlaces(Places):
         """Look for a string as JSON would write it, and as YAML does."""
         plain = needle.replace('\\"', '"')
         bare = f"{plain.strip(chr(34))}:" if plain.startswith('"') else plain
-        if self.text.find(bare, start, end) < 0 and " " in bare:
+        if self.text.find(bare, start, min(end, start + SEARCH_WINDOW)) < 0 and " " in bare:
             bare = bare[:24].rsplit(" ", 1)[0]  # YAML folds long texts
         line, offset = super().find(bare, start, end)
         return line + self._shift[0] - 1, offset + self._shift[1]
 
 
-_Loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+def _load_yaml(data: bytes) -> Any:
+    """Return the value of a document, or None if it is no YAML."""
+    import yaml  # noqa: PLC0415 - 10 ms that JSON need not pay
+
+    try:
+        return yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, ValueError, RecursionError, OverflowError, AttributeError, TypeError):
+        return None
 
 
-def document_readers() -> tuple[JsonReader | YamlReader, ...]:
-    """Return the readers of documents, the most telling marks first."""
-    return (
-        JsonReader("security-groups", r'"SecurityGroup(?:s|Rules)"\s*:'),
-        JsonReader("terraform-plan", r'"terraform_version"\s*:'),
-        JsonReader("flight-recorder", r'"(?:pg_config|profiling_name)"\s*:'),
-        JsonReader("torchrun-error", r'"(?:py_callstack|extraInfo)"\s*:'),
-        JsonReader("log-export", r'"(?:resultType|logEvents|resourceLogs|ingestionTime|logStreamName)"\s*:'),
-        JsonReader("log-export", r'"(?:hits|textPayload|jsonPayload)"\s*:|"@ptr"'),
-        JsonReader("kubernetes", r'"(?:apiVersion|involvedObject|containerStatuses|nodeInfo|lastTransitionTime)"\s*:'),
-        JsonReader("model-config", r'"(?:max_position_embeddings|num_hidden_layers)"\s*:'),
-        YamlReader(),
-    )  # fmt: skip
+SECURITY_GROUPS = JsonReader("security-groups", r'"SecurityGroup(?:s|Rules)"\s*:')
+TERRAFORM = JsonReader("terraform-plan", r'"terraform_version"\s*:')
+FLIGHT_RECORDER = JsonReader("flight-recorder", r'"(?:pg_config|profiling_name)"\s*:')
+TORCHRUN_ERROR = JsonReader("torchrun-error", r'"(?:py_callstack|extraInfo)"\s*:')
+LOG_EXPORT = JsonReader("log-export", r'"(?:resultType|logEvents|resourceLogs|ingestionTime|logStreamName)"\s*:')
+LOG_QUERY = JsonReader("log-export", r'"(?:hits|textPayload|jsonPayload)"\s*:|"@ptr"')
+KUBERNETES = JsonReader(
+    "kubernetes", r'"(?:apiVersion|involvedObject|containerStatuses|nodeInfo|lastTransitionTime)"\s*:'
+)
+MODEL_CONFIG = JsonReader("model-config", r'"(?:max_position_embeddings|num_hidden_layers)"\s*:')
+KUBERNETES_YAML = YamlReader()

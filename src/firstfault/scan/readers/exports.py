@@ -94,4 +94,4 @@ def export_facts(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
     if all(record.time is not None for record in records):
         records.sort(key=lambda record: record.time or 0.0)
     for record in records:
-        yield from context.print("", record.text, time=record.time, stream=record.stream)
+        yield from context.print("", record.text, needle=None, time=record.time, stream=record.stream)

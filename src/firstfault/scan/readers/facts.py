@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Context", "items", "mapping", "mappings", "one_of", "text_of"]
 
 MAX_TEXT = 16_000
+MAX_BITS = 128  # no number that means anything is larger, and Python refuses to print much larger ones
 
 
 class Context:
@@ -42,19 +43,24 @@ class Context:
         self.end = end
         self.source_name = source_name
         self.joint = joint
+        self._own_place: tuple[int | None, int | None] | None = None
 
     def place(self, needle: str = "") -> tuple[int | None, int | None]:
         """Return line and offset of a string within the object; of the object itself if it is not there."""
         if self.places is None:
             return None, None
-        return self.places.find(needle, self.start, self.end)
+        if needle:
+            return self.places.find(needle, self.start, self.end)
+        if self._own_place is None:
+            self._own_place = self.places.place(self.start)
+        return self._own_place
 
     def print(
         self,
         head: str,
         message: Any = "",
         *,
-        needle: str = "",
+        needle: str | None = "",
         time: Any = None,
         stream: str = "",
         rank: int | None = None,
@@ -64,13 +70,14 @@ class Context:
         Args:
             head: What comes before the message.
             message: The message as the program wrote it.
-            needle: What to look for in the object to find the line; the beginning of the message by default.
+            needle: What to look for in the object to find the line; the beginning of the message by default, None for
+                the place of the object itself.
             time: Anything that `parse_time` understands.
             stream: What wrote it.
             rank: The rank it is about.
         """
         first, *rest = text_of(message).splitlines() or [""]
-        line, offset = self.place(needle or first[:60].replace('"', '\\"'))
+        line, offset = self.place("" if needle is None else needle or first[:60].replace('"', '\\"'))
         when = parse_time(time)
         for text in (head + first, *rest):
             if text.strip():
@@ -105,4 +112,6 @@ def text_of(value: Any) -> str:
     """Return a scalar as text as Kubernetes would print it; nothing for anything else."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        return ""
     return str(value) if isinstance(value, (str, int, float)) else ""

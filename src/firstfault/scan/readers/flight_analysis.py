@@ -320,7 +320,7 @@ def _ends(op: str) -> tuple[str, int, int] | None:
     """Return (verb, source, target) of `send 1->2` or `recv 2<-1`."""
     verb, _, ends = op.partition(" ")
     left, arrow, right = ends.partition("->" if verb == "send" else "<-")
-    if not arrow or not left.isdigit() or not right.isdigit():
+    if not arrow or not left.isdecimal() or not right.isdecimal():
         return None
     return (verb, int(left), int(right)) if verb == "send" else (verb, int(right), int(left))
 

@@ -15,6 +15,7 @@ from firstfault.scan.readers.base import read_document
 from firstfault.scan.readers.facts import Context, items, mapping, mappings, text_of
 from firstfault.scan.readers.flight_analysis import Dump, Entry, Group, analyse_dumps
 from firstfault.scan.readers.safe_pickle import is_plain_pickle, load_plain
+from firstfault.scan.readers.times import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,7 +146,6 @@ def _entry(item: dict[str, Any], groups: dict[str, Group]) -> Entry:
         if peer_to_peer and "p2p_seq_id" in item
         else item.get("collective_seq_id", item.get("seq_id"))
     )
-    created = _int(item.get("time_created_ns"), 0)
     return Entry(
         group=name or description or "default_pg",
         group_id=text_of(item.get("pg_id")),
@@ -158,7 +158,7 @@ def _entry(item: dict[str, Any], groups: dict[str, Group]) -> Entry:
         tells_start=backend != "gloo",
         input_sizes=_sizes(item.get("input_sizes")),
         input_types=tuple(text_of(kind) for kind in items(item.get("input_dtypes"))),
-        created=created / 1e9 if created > 0 else None,
+        created=parse_time(item.get("time_created_ns")),
         frame=_user_frame(item.get("frames")),
     )
 
@@ -190,3 +190,6 @@ def _int(value: Any, default: int) -> int:
         return int(value)
     except (TypeError, ValueError, OverflowError):
         return default
+
+
+FLIGHT_RECORDER = FlightRecorderReader()

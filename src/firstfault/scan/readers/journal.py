@@ -12,7 +12,7 @@ import msgspec
 
 from firstfault.model import TextLine
 from firstfault.scan.limits import MIB
-from firstfault.scan.readers.base import iter_lines
+from firstfault.scan.readers.base import RawLine, iter_lines, plain_line
 from firstfault.scan.readers.times import parse_time
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ class JournalJsonReader:
                 fields = None
             if isinstance(fields, dict):
                 yield from _entry_lines(fields, number, offset)
-            elif data:
-                yield TextLine(text=data.decode("utf-8", "replace"), line=number, offset=offset)
+            else:
+                yield from plain_line(RawLine(number, offset, data))
 
 
 _EXPORT_HEAD = re.compile(rb"\A(?:__CURSOR|__REALTIME_TIMESTAMP|__MONOTONIC_TIMESTAMP|_BOOT_ID)=")
@@ -139,3 +139,7 @@ def _binary_value(stream: BinaryIO) -> tuple[bytes, int]:
         left -= len(skipped)
         taken += len(skipped)
     return value, taken + len(stream.read(1))
+
+
+JOURNAL_EXPORT = JournalExportReader()
+JOURNAL_JSON = JournalJsonReader()

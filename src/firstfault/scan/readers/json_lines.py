@@ -13,7 +13,7 @@ import msgspec
 
 from firstfault.model import TextLine
 from firstfault.scan.limits import MIB
-from firstfault.scan.readers.base import RawLine, iter_lines
+from firstfault.scan.readers.base import HEAD_IS_ALL, RawLine, iter_lines, plain_line
 from firstfault.scan.readers.records import Record, record_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ MAX_PRETTY_LINES = 5000
 MAX_PRETTY_BYTES = 4 * MIB
 # In a source that goes on beyond its head, this share of the lines must be records: decoding costs time.
 MIN_SHARE = 0.3
-HEAD_IS_ALL = 60_000
 
 
 class JsonLinesReader:
@@ -83,13 +82,13 @@ def _json(data: bytes) -> Any:
 def _line(raw: RawLine) -> Iterator[TextLine]:
     if (found := _decode(raw.data)) is not None:
         yield from _text_lines(found[0], raw, found[1])
-    elif raw.data:
-        yield TextLine(text=raw.data.decode("utf-8", "replace"), line=raw.number, offset=raw.offset)
+    else:
+        yield from plain_line(raw)
 
 
 def _text_lines(record: Record, raw: RawLine, stream: str = "") -> Iterator[TextLine]:
     for text in record.text.split("\n"):
-        if text := text.rstrip("\r"):
+        if (text := text.rstrip("\r")).strip():
             yield TextLine(
                 text=text, line=raw.number, offset=raw.offset, time=record.time, stream=stream or record.stream
             )
@@ -113,10 +112,12 @@ def _pretty(first: RawLine, lines: Iterator[RawLine]) -> Iterator[TextLine]:
         if len(block) > MAX_PRETTY_LINES or size > MAX_PRETTY_BYTES:
             break
     for raw in block:
-        if raw.data:
-            yield TextLine(text=raw.data.decode("utf-8", "replace"), line=raw.number, offset=raw.offset)
+        yield from plain_line(raw)
 
 
 def _has_pretty_record(head: bytes) -> bool:
     """Say whether a pretty-printed object with a message is in the head."""
     return re.search(rb'^\s*"(?:message|msg|log|MESSAGE|line|textPayload)"\s*:\s*"', head, re.MULTILINE) is not None
+
+
+JSON_LINES = JsonLinesReader()

@@ -29,6 +29,7 @@ _LIST = re.compile(
 MAX_AFTER_LIST = 64 * 1024
 # How many times the length of the text may be spent on values that turn out to be cut or no JSON.
 FAILED_PASSES = 8
+SEARCH_WINDOW = 256 * 1024
 
 
 class Found(NamedTuple):
@@ -113,10 +114,8 @@ class _Scan:
     def _decode(self, start: int) -> tuple[Any, int] | None:
         try:
             return _DECODER.raw_decode(self._text, start)
-        except json.JSONDecodeError as error:
-            self._budget -= max(error.pos - start, 1)
-        except RecursionError:
-            self._budget -= MAX_AFTER_LIST
+        except (ValueError, RecursionError) as error:  # ValueError itself: a number with thousands of digits
+            self._budget -= max(error.pos - start, 1) if isinstance(error, json.JSONDecodeError) else MAX_AFTER_LIST
         return None
 
     def _line_end(self, start: int) -> int:
@@ -130,7 +129,7 @@ def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:
 
 
 class Places:
-    """Turns positions in a decoded text into line numbers and byte offsets. Cheap when asked in rising order."""
+    """Turns positions in a decoded text into line numbers and byte offsets; costs the way from the last position."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -141,15 +140,17 @@ class Places:
     def place(self, index: int) -> tuple[int, int]:
         """Return the 1-based line and the byte offset of the line that a character is on."""
         start = self.text.rfind("\n", 0, index) + 1
-        if start < self._at:
-            self._at, self._line, self._offset = 0, 1, 0
-        between = self.text[self._at : start]
-        self._line += between.count("\n")
-        self._offset += len(between) if between.isascii() else len(between.encode("utf-8", "replace"))
+        between = self.text[min(start, self._at) : max(start, self._at)]
+        sign = 1 if start > self._at else -1
+        self._line += sign * between.count("\n")
+        self._offset += sign * (len(between) if between.isascii() else len(between.encode("utf-8", "replace")))
         self._at = start
         return self._line, self._offset
 
     def find(self, needle: str, start: int, end: int) -> tuple[int, int]:
-        """Return the place of a string within a piece of the text; that of the piece if it is not there."""
-        index = self.text.find(needle, start, end) if needle else -1
+        """Return the place of a string within a piece of the text; that of the piece if it is not there.
+
+        Only the beginning of a large piece is searched: every fact of an object may ask.
+        """
+        index = self.text.find(needle, start, min(end, start + SEARCH_WINDOW)) if needle else -1
         return self.place(start if index < 0 else index)

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from firstfault.model import TextLine
-from firstfault.scan.readers.base import iter_lines
+from firstfault.scan.readers.base import BEGINNING, HEAD_IS_ALL, iter_lines
 from firstfault.scan.readers.kubectl_describe import DescribeParser
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from firstfault.scan.readers.joint import JointAnalysis
 
-__all__ = ["KubectlTextReader", "kubectl_readers"]
+__all__ = ["DESCRIBE", "EVENTS", "TABLE", "KubectlTextReader"]
 
 DESCRIBE_HEAD = re.compile(
     rb"(?m)\A(?:[^\n]{0,300}\n){0,6}?(?:Name: {2,}\S|Events:\s*$)|^  Type +Reason +Age +From +Message"
@@ -28,9 +28,6 @@ TABLE_HEAD = re.compile(
     rb"(?m)^(?:NAMESPACE +)?NAME +(?:READY +STATUS +RESTARTS|STATUS +ROLES|DESIRED +CURRENT +READY|READY +UP-TO-DATE)"
     rb"|\A\S+ +(?:\S+ +)?\d+/\d+ +(?:[A-Z]\w+(?::\S+)?) +\d+(?: \([^)\n]+\))? +\d+[dhms]"
 )
-# In a source that goes on beyond its head, only its beginning says what it is.
-BEGINNING = 4096
-HEAD_IS_ALL = 60_000
 
 _EVENT_KINDS = {
     "pod": "Pod", "node": "Node", "job": "Job", "deployment": "Deployment", "replicaset": "ReplicaSet",
@@ -79,15 +76,6 @@ class KubectlTextReader:
                     yield TextLine(text=fact, line=number, offset=offset)
         for fact in describe.finish():
             yield TextLine(text=fact)
-
-
-def kubectl_readers() -> tuple[KubectlTextReader, ...]:
-    """Return one reader for each kind of text."""
-    return (
-        KubectlTextReader("kubectl-describe", DESCRIBE_HEAD),
-        KubectlTextReader("kubectl-events", EVENTS_HEAD),
-        KubectlTextReader("kubectl-table", TABLE_HEAD),
-    )
 
 
 class _TableParser:
@@ -161,10 +149,15 @@ def _node_row(row: dict[str, str]) -> list[str] | None:
 
 def _daemonset_row(row: dict[str, str]) -> list[str] | None:
     numbers = {key: row.get(key, "") for key in ("DESIRED", "CURRENT", "READY", "AVAILABLE")}
-    if not all(number.isdigit() for number in (numbers["DESIRED"], numbers["CURRENT"], numbers["READY"])):
+    if not all(number.isdecimal() for number in (numbers["DESIRED"], numbers["CURRENT"], numbers["READY"])):
         return None
     kind = "daemonset" if numbers["AVAILABLE"] else "replicaset"
     return [
         f"{kind} {row.get('NAMESPACE') or '-'}/{row.get('NAME', '')} "
         + " ".join(f"{key.lower()}={number or '0'}" for key, number in numbers.items())
     ]
+
+
+DESCRIBE = KubectlTextReader("kubectl-describe", DESCRIBE_HEAD)
+EVENTS = KubectlTextReader("kubectl-events", EVENTS_HEAD)
+TABLE = KubectlTextReader("kubectl-table", TABLE_HEAD)

@@ -170,7 +170,7 @@ def _pod_spec(name: str, spec: dict[str, Any], context: Context) -> Iterator[Tex
     totals: dict[str, int] = {}
     for container in containers:
         for key, amount in mapping(container, "resources", "limits").items():
-            if key.startswith(RESOURCE_PREFIXES) and text_of(amount).isdigit():
+            if key.startswith(RESOURCE_PREFIXES) and text_of(amount).isdecimal() and len(text_of(amount)) < 10:
                 totals[key] = totals.get(key, 0) + int(amount)
     yield from context.print(
         f"pod-spec {name} node={text_of(spec.get('nodeName')) or 'none'} "

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["RasJsonReader", "RasTextReader"]
 
 KIND = "nccl-ras"
+MAX_DIGITS = 20
 _MISSING_COMMA = re.compile(r'("nvml_dev"\s*:\s*-?\d+)(\s*)(?=")')
 
 
@@ -95,17 +96,16 @@ def _rank(item: dict[str, Any]) -> int:
 
 
 _TEXT_HEAD = re.compile(rb"(?m)^(?:Job summary\s*$|Communicators\.\.\. \(|\s*Group +Comms +Nodes +Ranks)")
-_TEXT_WORDS = (b"Job summary", b"Communicators... (", b"Comms ")
 _ROW = re.compile(
-    r"^\s*\d+ +(?P<comms>\d+) +\d+ +\d+(?:-\d+)? +(?P<ranks>\d+) +\d+ +(?P<status>[A-Z]+) +(?P<errors>[A-Z]+)\s*$"
+    r"^\s*\d+ +(?P<comms>\d{1,9}) +\d+ +\d+(?:-\d+)? +(?P<ranks>\d+) +\d+ +(?P<status>[A-Z]+) +(?P<errors>[A-Z]+)\s*$"
 )
 _SECTION = re.compile(r"^\s*#\d+-\d+ \((?P<comm>[0-9a-f:]+)\) (?P<what>[A-Z]+)")
 _MISSING = re.compile(r"^\s*The missing ranks?: (?P<ranks>[\d, -]+)$")
-_RANK = re.compile(r"^\s*Rank (?P<rank>\d+)(?P<what>| has [^-]*?| reported [^-]*?) -- ")
+_RANK = re.compile(r"^\s*Rank (?P<rank>\d{1,9})(?P<what>| has [^-]*?| reported [^-]*?) -- ")
 _OPERATION = re.compile(r"Communicator ranks have different (\w+) operation counts")
-_LAUNCHED = re.compile(r"(?:launched up to operation (\d+)|not launched any operations)")
-_DEAD = re.compile(r"^\s*(\d+) job process(?:es)? (?:is|are) considered dead")
-_JOB_MISSING = re.compile(r"^\s*Missing communicator data from (\d+) job process")
+_LAUNCHED = re.compile(r"(?:launched up to operation (\d{1,18})\b|not launched any operations)")
+_DEAD = re.compile(r"^\s*(\d{1,9}) job process(?:es)? (?:is|are) considered dead")
+_JOB_MISSING = re.compile(r"^\s*Missing communicator data from (\d{1,9}) job process")
 
 
 class RasTextReader:
@@ -115,7 +115,7 @@ class RasTextReader:
 
     def detect(self, head: bytes) -> bool:
         """Say whether the head holds the table of communicators or the job summary."""
-        return any(word in head for word in _TEXT_WORDS) and _TEXT_HEAD.search(head) is not None
+        return _TEXT_HEAD.search(head) is not None
 
     def read(self, stream: BinaryIO, source_name: str, joint: JointAnalysis | None = None) -> Iterator[TextLine]:
         """Yield the lines, then the findings."""
@@ -208,6 +208,10 @@ def _numbers(text: str) -> set[int]:
     ranks: set[int] = set()
     for part in text.replace(" ", "").split(","):
         low, _, high = part.partition("-")
-        if low.isdigit():
-            ranks.update(range(int(low), min(int(high) if high.isdigit() else int(low), int(low) + 1_000_000) + 1))
+        if low.isdecimal() and len(part) < MAX_DIGITS:
+            ranks.update(range(int(low), min(int(high) if high.isdecimal() else int(low), int(low) + 1_000_000) + 1))
     return ranks
+
+
+RAS_JSON = RasJsonReader()
+RAS_TEXT = RasTextReader()

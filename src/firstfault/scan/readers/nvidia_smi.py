@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from firstfault.model import TextLine
-from firstfault.scan.readers.base import iter_lines
+from firstfault.scan.readers.base import BEGINNING, HEAD_IS_ALL, iter_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +21,9 @@ _HEAD = re.compile(
 )
 _GPU = re.compile(r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
 _FIELD = re.compile(r"^( *)(\S.*?)(?: +: ?(.*))?$")
-BEGINNING = 4096
-HEAD_IS_ALL = 60_000
+MAX_DIGITS = 20
+# A longer line is none of nvidia-smi's, and would only cost time.
+MAX_LINE = 500
 NOTHING = frozenset({"", "N/A", "[N/A]", "Requested functionality has been deprecated"})
 
 
@@ -62,7 +63,7 @@ class _Gpu:
 
     def add(self, text: str, number: int, offset: int) -> None:
         """Take a line; its indentation says what it belongs to."""
-        field = _FIELD.match(text)
+        field = _FIELD.match(text) if len(text) < MAX_LINE else None
         if field is None:
             return
         indent = len(field[1])
@@ -91,7 +92,7 @@ class _Gpu:
 
 def _combine(values: list[str]) -> str:
     """Return the sum of counters, or the first of several texts, without blanks."""
-    if all(value.isdigit() for value in values):
+    if all(value.isdecimal() and len(value) < MAX_DIGITS for value in values):
         return str(sum(map(int, values)))
     return values[0].replace(" ", "-")
 
@@ -163,3 +164,6 @@ _FACTS = tuple(
     (name, {label: re.compile(f"(?:.*/)?(?:{'|'.join(patterns)})") for label, patterns in parts.items()})
     for name, parts in _TABLE
 )
+
+
+NVIDIA_SMI_QUERY = NvidiaSmiQueryReader()

@@ -35,6 +35,12 @@ SHIPPER_KEYS = frozenset({
     "severityNumber", "caller", "commit", "stacktrace", "reconcileID", "logStream", "@log", "@logStream", "@ptr",
     "partial_id", "partial_last", "partial_message", "partial_ordinal", "aws", "ec2_instance_id", "az",
 })  # fmt: skip
+# A record of nothing but these is its message.
+QUIET_KEYS = SHIPPER_KEYS.union(TIME_KEYS) | {"log", "message", "line", "@message", "textPayload"}
+HOST_KEYS = ("logStreamName", "@logStream", "log_stream", "logStream", "host", "hostname", "_HOSTNAME", "instance")
+ORIGIN_KEYS = frozenset({
+    *HOST_KEYS, "kubernetes", "labels", "stream", "resource", "pod_name", "pod", "k8s_pod_name",
+})  # fmt: skip
 MAX_DEPTH = 4
 MAX_FIELDS = 40
 MAX_FIELD_TEXT = 4000
@@ -60,13 +66,18 @@ def record_of(value: dict[str, Any], depth: int = 0) -> Record | None:
         value = {**value, **payload}
         del value["jsonPayload"]
     key, message = _message(value)
-    if key is None:
+    if not key:
         return None
-    time = next((time for name in TIME_KEYS if (time := parse_time(value.get(name))) is not None), None)
-    stream = _stream(value)
     inner = unwrap(message, depth + 1)
-    text = inner.text + "".join(_fields(value, skip=key))
-    return Record(text, inner.time if inner.time is not None else time, inner.stream or stream)
+    time = inner.time
+    if time is None:
+        for name in TIME_KEYS:
+            if name in value and (time := parse_time(value[name])) is not None:
+                break
+    text = inner.text
+    if not value.keys() <= QUIET_KEYS:
+        text += "".join(_fields(value, skip=key))
+    return Record(text, time, inner.stream or _stream(value))
 
 
 def unwrap(text: str, depth: int = 0) -> Record:
@@ -91,19 +102,23 @@ def unwrap(text: str, depth: int = 0) -> Record:
     return Record(text, time)
 
 
-def _message(value: dict[str, Any]) -> tuple[str | None, str]:
-    """Return the key and text of the message."""
+def _message(value: dict[str, Any]) -> tuple[str, str]:
+    """Return the key and text of the message; "" if there is none."""
     for key in MESSAGE_KEYS:
-        found = value.get(key)
+        if key not in value:
+            continue
+        found = value[key]
         if isinstance(found, dict):  # OpenTelemetry: {"stringValue": …}; nested loggers: {"message": …}
             found = found.get("stringValue", found.get("message"))
         if isinstance(found, str) and found:
             return key, found
-    return None, ""
+    return "", ""
 
 
 def _stream(value: dict[str, Any]) -> str:
     """Return `namespace/pod/container` or whatever else the shipper knows of the origin."""
+    if value.keys().isdisjoint(ORIGIN_KEYS):
+        return ""
     places: list[Any] = [value.get("kubernetes"), value.get("labels"), value.get("stream"), value]
     resource = value.get("resource")
     if isinstance(resource, dict):
@@ -118,7 +133,7 @@ def _stream(value: dict[str, Any]) -> str:
             namespace = place.get("namespace_name") or place.get("namespace") or place.get("k8s_namespace_name")
             container = place.get("container_name") or place.get("container") or place.get("k8s_container_name")
             return "/".join(part for part in (namespace, pod, container) if isinstance(part, str) and part)
-    for key in ("logStreamName", "@logStream", "log_stream", "logStream", "host", "hostname", "_HOSTNAME", "instance"):
+    for key in HOST_KEYS:
         if isinstance(origin := value.get(key), str) and origin:
             return origin
     return ""

@@ -1,53 +1,51 @@
 """Loads a pickle that may only hold plain data: no class, no function, no object of any kind is ever looked up.
 
-PyTorch writes flight-recorder dumps as pickles of dicts, lists and scalars. A pickle that wants more is refused by
-name; one that asks for absurd amounts of memory runs into a limit instead of taking the machine down.
+PyTorch writes flight-recorder dumps as pickles of dicts, lists and scalars. Before such a file goes to the unpickler,
+its instructions are walked through: only those that make plain data are let pass, and none that points at a place in
+the memo which the file is too short to have filled. So nothing can be called, and no few bytes can ask for gigabytes.
 """
 
 from __future__ import annotations
 
-import contextlib
 import io
 import pickle
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+import re
+from typing import Any, NoReturn
 
 from firstfault.errors import InputError, LimitError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["is_plain_pickle", "load_plain"]
 
 # A pickle of protocol 2 to 5 that begins with a dict, a list or a frame around one. torch writes protocol 2.
 _HEADS = (b"\x80\x02}", b"\x80\x02]", b"\x80\x03}", b"\x80\x03]", b"\x80\x04", b"\x80\x05")
-# Memory that loading may take beyond what the process has: some for any pickle, and so much for each of its bytes.
-HEADROOM = 512 * 1024 * 1024
-EXPANSION = 64
 _ERRORS = (
     pickle.UnpicklingError, EOFError, AttributeError, IndexError, KeyError, TypeError, ValueError, ImportError,
     OverflowError, RecursionError, UnicodeDecodeError,
 )  # fmt: skip
+MAX_LONG = 16
+
+# Instructions of fixed length that make plain data, in runs (possessive: nothing is kept for going back).
+_PLAIN_RUN = re.compile(
+    rb"(?:"
+    rb"[}\])(usaetN\x85-\x89\x8f-\x91\x94]"  # containers, None, True, False, memoize
+    rb"|[\x80Kqh].|M..|[Jj]....|G.{8}|\x95.{8}"  # protocol, small integers, memo by byte, integers, float, frame
+    rb"|\x8a(?:" + b"|".join(bytes([length]) + b"." * length for length in range(MAX_LONG + 1)) + rb")"  # long integers
+    rb")*+",
+    re.DOTALL,
+)
+# Instructions with a length before their data: opcode -> bytes of the length.
+_COUNTED = {
+    ord("X"): 4, 0x8C: 1, 0x8D: 8,  # text
+    ord("U"): 1, ord("T"): 4, ord("C"): 1, ord("B"): 4, 0x8E: 8,  # bytes
+}  # fmt: skip
+RUNS_CODE = frozenset({"STACK_GLOBAL", "REDUCE", "BUILD", "OBJ", "NEWOBJ", "NEWOBJ_EX", "BINPERSID", "PERSID"})
+_LONG_PUT, _STOP = ord("r"), ord(".")
+_NAMED_GLOBAL = re.compile(rb"[ci]([^\n]{0,100})\n([^\n]{0,100})\n")
 
 
 def is_plain_pickle(head: bytes) -> bool:
     """Say whether the bytes begin like a pickle of a container."""
     return head.startswith(_HEADS)
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    """Refuses every global and every persistent id."""
-
-    def find_class(self, module_name: str, global_name: str, /) -> NoReturn:
-        raise InputError(
-            f"the pickle wants to load {module_name[:100]}.{global_name[:100]}, which could run code; refused",
-            "a flight-recorder dump holds plain data only; find out where this file comes from",
-        )
-
-    def persistent_load(self, pid: Any) -> NoReturn:
-        del pid
-        raise InputError("the pickle refers to objects outside of itself; refused")
 
 
 def load_plain(data: bytes, source_name: str) -> Any:
@@ -61,35 +59,62 @@ def load_plain(data: bytes, source_name: str) -> Any:
         InputError: It holds anything but plain data, or is damaged.
         LimitError: It asks for more memory than its size justifies.
     """
+    _check(data, source_name)
     try:
-        with _memory_limit(HEADROOM + EXPANSION * len(data)):
-            return _PlainUnpickler(io.BytesIO(data), encoding="utf-8", errors="replace").load()
-    except InputError as error:
-        raise InputError(f"{source_name}: {error.what}", error.todo) from error
-    except MemoryError as error:
-        raise LimitError(f"{source_name}: the pickle asks for more memory than its size justifies; refused") from error
-    except _ERRORS as error:
-        raise InputError(f"{source_name}: not a readable pickle: {str(error)[:200]}", "write the dump again") from error
+        return _PlainUnpickler(io.BytesIO(data), encoding="utf-8", errors="replace").load()
+    except (*_ERRORS, MemoryError) as error:
+        raise _damaged(source_name, str(error)) from error
 
 
-@contextlib.contextmanager
-def _memory_limit(extra: int) -> Iterator[None]:
-    """Let the process grow by `extra` bytes of address space at most; where the system cannot, do nothing.
+class _PlainUnpickler(pickle.Unpickler):
+    """The second lock: it would refuse a global even if the walk had let one pass."""
 
-    A memo index of four bytes makes the unpickler allocate gigabytes before it can find anything wrong.
+    def find_class(self, module_name: str, global_name: str, /) -> NoReturn:
+        raise pickle.UnpicklingError(f"{module_name}.{global_name} is not plain data")
+
+
+def _damaged(source_name: str, reason: str) -> InputError:
+    return InputError(f"{source_name}: not a readable pickle: {reason[:200]}", "write the dump again")
+
+
+def _check(data: bytes, source_name: str) -> None:
+    """Walk through the instructions.
+
+    Raises:
+        InputError: One of them does something else than making plain data.
+        LimitError: One of them wants a place in the memo that would need gigabytes.
     """
-    if sys.platform != "linux":
-        yield
-        return
-    import resource  # noqa: PLC0415 - does not exist everywhere
+    position = 0
+    while position < len(data):
+        run = _PLAIN_RUN.match(data, position)
+        position = run.end() if run is not None else position
+        if position >= len(data):
+            break
+        opcode = data[position]
+        if opcode == _STOP:
+            return
+        if opcode == _LONG_PUT:
+            if int.from_bytes(data[position + 1 : position + 5], "little") > len(data):
+                raise LimitError(f"{source_name}: the pickle asks for more memory than its size justifies; refused")
+            position += 5
+        elif (width := _COUNTED.get(opcode)) is not None:
+            position += 1 + width + int.from_bytes(data[position + 1 : position + 1 + width], "little")
+        else:
+            raise _refusal(data, position, source_name)
+    raise _damaged(source_name, "it ends too early")
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    size = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
-    wanted = size + extra
-    if soft != resource.RLIM_INFINITY:
-        wanted = min(wanted, soft)
-    resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+def _refusal(data: bytes, position: int, source_name: str) -> InputError:
+    """Return what is wrong with an instruction: it names code, it is another, or the pickle is damaged."""
+    import pickletools  # noqa: PLC0415 - only for the name of an opcode
+
+    code = data[position : position + 1].decode("latin-1")
+    name = next((known.name for known in pickletools.opcodes if known.code == code), "")
+    named = _NAMED_GLOBAL.match(data, position)
+    if named is None and name not in RUNS_CODE:
+        return _damaged(source_name, f"instruction {name or hex(ord(code))} at byte {position}")
+    what = f"load {b'.'.join(named.groups()).decode('utf-8', 'replace')}" if named else f"do {name}"
+    return InputError(
+        f"{source_name}: the pickle wants to {what} at byte {position}, which could run code; refused",
+        "a flight-recorder dump holds plain data only; find out where this file comes from",
+    )

@@ -122,7 +122,6 @@ _HEAD = re.compile(
     rb"|(?:\x1b\[[\d;]*m)*Plan:(?:\x1b\[[\d;]*m)* \d+ to (?:add|import)"
     rb"|(?:\x1b\[[\d;]*m)*No changes\.(?:\x1b\[[\d;]*m)* (?:Your infrastructure|Infrastructure is))"
 )
-_HEAD_WORDS = (b"Terraform ", b"OpenTofu ", b"Plan:", b"No changes.")
 
 
 class TerraformTextReader:
@@ -132,8 +131,7 @@ class TerraformTextReader:
 
     def detect(self, head: bytes) -> bool:
         """Say whether the head holds one of the sentences that only a plan has."""
-        # The literals first: a thousand logs of ranks are asked as well.
-        return any(word in head for word in _HEAD_WORDS) and _HEAD.search(head) is not None
+        return _HEAD.search(head) is not None
 
     def read(self, stream: BinaryIO, source_name: str, joint: JointAnalysis | None = None) -> Iterator[TextLine]:
         """Yield lines and facts."""
@@ -152,3 +150,6 @@ def _text_fact(text: str) -> str:
     if (match := _PLAN.match(text)) is not None:
         return _summary(*match.groups())
     return _summary(0, 0, 0) if _NO_CHANGES.match(text) else ""
+
+
+TERRAFORM_TEXT = TerraformTextReader()

@@ -20,10 +20,16 @@ BINARY_MAGIC = (
     b"RIFF",
 )
 
+_TIME = rb"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+)"
 # (kind, literals of which one must be there, alternatives); the first kind that is found wins.
 _KINDS: tuple[tuple[str, tuple[bytes, ...], re.Pattern[bytes]], ...] = tuple(
     (kind, hints, re.compile(b"|".join(alternatives), re.MULTILINE))
     for kind, hints, *alternatives in (
+        (
+            "cri-log",
+            (b" stdout F ", b" stderr F ", b" stdout P ", b" stderr P "),
+            rb"\A\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) [FP] ",
+        ),
         (
             "terraform-plan",
             (b"Terraform ", b"OpenTofu ", b"Plan: "),
@@ -39,7 +45,7 @@ _KINDS: tuple[tuple[str, tuple[bytes, ...], re.Pattern[bytes]], ...] = tuple(
             rb"^No devices were found$",
             rb"^Unable to determine the device handle",
         ),
-        ("kubectl-describe", (b"Name: ",), rb"\A(?:[$#][^\n]*\n|\s*\n)*Name: {2,}\S"),
+        ("kubectl-describe", (b"Name: ",), rb"\A(?:[$#][^\n]*\n|[ \t\r]*\n)*Name: {2,}\S"),
         (
             "kubectl-events",
             (b"LAST SEEN", b"Reason "),
@@ -68,11 +74,11 @@ _KINDS: tuple[tuple[str, tuple[bytes, ...], re.Pattern[bytes]], ...] = tuple(
             (b"] ", b"kernel: ", b"NVRM: "),
             rb"^(?:<\d+>)?\[ *\+?\d+\.\d{6}\] ",
             rb"^\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ",
-            rb"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+) \S+ kernel: ",
+            rb"^" + _TIME + rb" \S+ kernel: ",
             rb"^kern +:\w+ +: \[",
             rb"^NVRM: ",
         ),
-        ("journal", (b"]: ",), rb"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [\w.@-]+\[\d+\]: "),
+        ("journal", (b"]: ",), rb"^" + _TIME + rb" \S+ [\w.@-]+\[\d+\]: "),
     )
 )
 

@@ -15,6 +15,7 @@ _RFC3339 = re.compile(
 # Numbers this large are milliseconds, microseconds, nanoseconds: seconds stay below until the year 5138.
 _UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 _EARLIEST = 631_152_000.0  # 1990: smaller numbers are counters or uptimes, not times
+_LATEST = 1e11
 
 
 @lru_cache(maxsize=256)
@@ -34,14 +35,19 @@ def parse_timestamp(text: str) -> float | None:
     Args:
         text: Nothing but the time.
     """
-    match = _RFC3339.fullmatch(text)
-    if match is None:
+    if text[-1:] == "Z" and text[10:11] == "T" and text[19:20] in {".", "Z"}:  # as most shippers write it
+        date, clock, fraction, zone = text[:10], text[11:19], text[20:-1][:12], "Z"
+        if fraction and not (fraction.isascii() and fraction.isdecimal()):
+            return None
+    elif (match := _RFC3339.fullmatch(text)) is not None:
+        date, clock, fraction, zone = match.groups()
+    else:
         return None
-    date, clock, fraction, zone = match.groups()
     second = _whole_second(date, clock, zone or "")
     if second is None:
         return None
-    return second + int(fraction) / 10 ** len(fraction) if fraction else second
+    time = second + int(fraction) / 10 ** len(fraction) if fraction else second
+    return time if _EARLIEST <= time < _LATEST else None
 
 
 def parse_time(value: Any) -> float | None:
@@ -57,8 +63,10 @@ def parse_time(value: Any) -> float | None:
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
+    if value > 1e20:  # beyond any nanosecond, and maybe beyond a float
+        return None
     for threshold, factor in _UNITS:
         if value >= threshold:
             value /= factor
             break
-    return float(value) if _EARLIEST <= value < 1e11 else None
+    return float(value) if _EARLIEST <= value < _LATEST else None
