@@ -23,8 +23,8 @@ CLOCK_TOLERANCE_S = 5.0
 # Output of threads and of the launcher mixes within a log by about this much.
 LINE_TOLERANCE = 60
 # An explanation must be about as well seen as what it explains; less so where a card names the very cause.
-ENOUGH = 0.55
-ENOUGH_NAMED = 0.4
+ENOUGH = 0.62
+ENOUGH_NAMED = 0.52
 SAME_LINE = 0.85
 # Among causes that none explains, one that is seen almost as well and began earlier is the first.
 COMPARABLE = 0.88

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from firstfault.diagnosis.causality import Standing
 
-__all__ = ["confidence_of"]
+__all__ = ["calibrated", "confidence_of"]
 
 MOST = 0.97
+# Support → share of verdicts that were right, over public failure reports seen for the first time (docs/accuracy.md),
+# drawn towards the support itself because those reports were few.
+CURVE = ((0.0, 0.0), (0.2, 0.3), (0.35, 0.5), (0.45, 0.62), (0.55, 0.7), (0.68, 0.79), (0.75, 0.85), (0.85, 0.91), (1.0, 0.98))
 
 
 def confidence_of(standing: Standing) -> float:
     """Return 0 to 1: in how many of a hundred such inputs the first cause is right."""
     support = standing.first.support
     rival = max((one.support for one in standing.independent), default=0.0)
-    return min(MOST, support * (1 - 0.45 * min(1.0, rival / max(support, 1e-9)) * rival))
+    return calibrated(support * (1 - 0.45 * min(1.0, rival / max(support, 1e-9)) * rival))
+
+
+def calibrated(support: float) -> float:
+    """Return the confidence that goes with a support: linear between the points of the curve."""
+    for (left, low), (right, high) in pairwise(CURVE):
+        if support <= right:
+            return min(MOST, low + (high - low) * (support - left) / (right - left))
+    return MOST

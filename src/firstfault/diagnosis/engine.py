@@ -8,7 +8,7 @@ from firstfault.catalogue import load_catalogue
 from firstfault.diagnosis.candidates import weigh
 from firstfault.diagnosis.causality import Standing, rank_causes
 from firstfault.diagnosis.cite import cite
-from firstfault.diagnosis.confidence import confidence_of
+from firstfault.diagnosis.confidence import calibrated, confidence_of
 from firstfault.diagnosis.derive import derive
 from firstfault.diagnosis.facts import Facts, gather_facts
 from firstfault.diagnosis.ladder import build_ladder
@@ -59,7 +59,7 @@ def diagnose(result: ScanResult) -> TriageReport:
     return TriageReport(
         status="fault",
         verdict=write_verdict(first, confidence_of(standing), standing, facts, catalogue, cite, transport),
-        others=[write_verdict(one, one.support * 0.8, standing, facts, catalogue, cite, None) for one in others],
+        others=[write_verdict(one, calibrated(one.support * 0.8), standing, facts, catalogue, cite, None) for one in others],
         ladder=build_ladder(facts, catalogue, first.cause),
         sources=result.sources,
         missing=what_is_missing(facts, result.sources, first.cause),
