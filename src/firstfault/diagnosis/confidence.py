@@ -13,7 +13,17 @@ __all__ = ["calibrated", "confidence_of"]
 MOST = 0.97
 # Support → share of verdicts that were right, over public failure reports seen for the first time (docs/accuracy.md),
 # drawn towards the support itself because those reports were few.
-CURVE = ((0.0, 0.0), (0.2, 0.3), (0.35, 0.5), (0.45, 0.62), (0.55, 0.7), (0.68, 0.79), (0.75, 0.85), (0.85, 0.91), (1.0, 0.98))
+CURVE = (
+    (0.0, 0.0),
+    (0.2, 0.3),
+    (0.35, 0.5),
+    (0.45, 0.62),
+    (0.55, 0.7),
+    (0.68, 0.79),
+    (0.75, 0.85),
+    (0.85, 0.91),
+    (1.0, 0.98),
+)
 
 
 def confidence_of(standing: Standing) -> float:

@@ -59,7 +59,9 @@ def diagnose(result: ScanResult) -> TriageReport:
     return TriageReport(
         status="fault",
         verdict=write_verdict(first, confidence_of(standing), standing, facts, catalogue, cite, transport),
-        others=[write_verdict(one, calibrated(one.support * 0.8), standing, facts, catalogue, cite, None) for one in others],
+        others=[
+            write_verdict(one, calibrated(one.support * 0.8), standing, facts, catalogue, cite, None) for one in others
+        ],
         ladder=build_ladder(facts, catalogue, first.cause),
         sources=result.sources,
         missing=what_is_missing(facts, result.sources, first.cause),
