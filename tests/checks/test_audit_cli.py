@@ -7,8 +7,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
+import firstfault
 from firstfault.cli.audit import audit
-from firstfault.errors import UsageError
+from firstfault.errors import InputError, UsageError
 
 BAD = """\
 apiVersion: v1
@@ -51,6 +52,104 @@ def test_fail_exits_1_and_json_has_the_contract(pod):
     assert contract <= set(finding)
     assert (finding["result"], finding["path"], finding["line"]) == ("fail", "pod.yaml", 6)
     assert report["summary"]["failed"] == 1
+
+
+UNKNOWN = """\
+variable "on" {
+  type = bool
+}
+module "eks" {
+  source  = "terraform-aws-modules/eks/aws"
+  version = "~> 21.0"
+
+  # firstfault:ignore=cni-after-compute,toggle-not-validated made by another team
+  node_security_group_enable_recommended_rules = var.on
+}
+"""
+
+
+def test_only_unknowns_exit_3(pod):
+    """A value that nobody knows is unknown, with the reason; alone it exits 3, or 0 with --unknown-ok."""
+    pod.unlink()
+    (pod.parent / "main.tf").write_text(UNKNOWN)
+    only = ("main.tf", "--check", "recommended-rules-off")
+    code, output = run(*only, "--format", "json")
+    [finding] = json.loads(output)["findings"]
+    assert (code, finding["result"]) == (3, "unknown")
+    assert "no default" in finding["message"]
+    assert run(*only, "--unknown-ok")[0] == 0
+
+
+def test_fail_on_counts_by_severity(pod):
+    """Findings less severe than --fail-on do not fail the run; unreadable inputs always do."""
+    assert run("pod.yaml", *ONLY, "--fail-on", "high")[0] == 1
+    assert run("pod.yaml", *ONLY, "--fail-on", "critical")[0] == 0
+    (pod.parent / "broken.yaml").write_text("a: [\n")
+    assert run(".", *ONLY, "--fail-on", "critical")[0] == 2
+
+
+def test_comment_in_terraform_covers_the_line_and_the_block(pod):
+    """In HCL a comment above an argument covers that line, one above the block everything in it; // works, too."""
+    pod.unlink()
+    bad = UNKNOWN.replace("var.on", "false").replace("  # firstfault", "  // firstfault")
+    bad = bad.replace("cni-after-compute,toggle-not-validated", "recommended-rules-off,toggle-not-validated")
+    (pod.parent / "main.tf").write_text(bad)
+    report = json.loads(run("main.tf", "--check", "recommended-rules-off", "--format", "json")[1])
+    assert [item["suppressed"] for item in report["findings"]] == [True]
+    above = (
+        "# firstfault:ignore=recommended-rules-off drill cluster\n"
+        + bad.partition('variable "on" {\n  type = bool\n}\n')[2]
+    )
+    (pod.parent / "main.tf").write_text(above.replace("  // firstfault:ignore", "  // was"))
+    report = json.loads(run("main.tf", "--check", "recommended-rules-off", "--format", "json")[1])
+    assert [item["suppressed"] for item in report["findings"]] == [True]
+
+
+def test_standard_input(pod, monkeypatch):
+    """`-` reads a stream, as from kubectl kustomize."""
+    result = CliRunner().invoke(audit, ["-", *ONLY, "--format", "json"], input=BAD, standalone_mode=False)
+    [finding] = json.loads(result.output)["findings"]
+    assert (result.return_value, finding["path"], finding["line"]) == (1, "stdin", 6)
+
+
+def test_python_function_is_the_same_feature(pod):
+    """firstfault.audit() gives the report that the verb prints."""
+    report = firstfault.audit(["pod.yaml"], checks=["service-links-enabled"])
+    assert [(item.check, item.result, item.line) for item in report.findings] == [("service-links-enabled", "fail", 6)]
+
+
+def test_excluded_files_are_not_read(pod):
+    """`exclude` of the configuration leaves files out, broken ones too."""
+    (pod.parent / "vendor").mkdir()
+    (pod.parent / "vendor" / "broken.yaml").write_text("a: [\n")
+    (pod.parent / "firstfault.toml").write_text('[audit]\nexclude = ["vendor/*"]\n')
+    assert run(".", *ONLY)[0] == 1
+
+
+@pytest.mark.parametrize("text", ["[audit]\nnope = 1\n", "[audit\n", '[[audit.suppress]]\nreason = "x"\n'])
+def test_a_wrong_configuration_is_an_error(pod, text):
+    """An unknown key, broken TOML and a missing field are input errors that name the file."""
+    (pod.parent / "firstfault.toml").write_text(text)
+    with pytest.raises(InputError, match=r"firstfault\.toml"):
+        run("pod.yaml", *ONLY)
+
+
+@pytest.mark.parametrize("words", [(), ("--explain", "service-links-enabled"), ("--list-checks",)])
+def test_what_needs_no_path(pod, words):
+    """Without a path there is nothing to audit; the list and the explanation need none."""
+    if not words:
+        with pytest.raises(UsageError, match="nothing to audit"):
+            run()
+        return
+    code, output = run(*words)
+    assert code == 0
+    assert "service-links-enabled" in output
+
+
+def test_an_unknown_check_suggests_the_right_one(pod):
+    """A check that does not exist names the ones that are close."""
+    with pytest.raises(UsageError, match="service-links-enabled"):
+        run("pod.yaml", "--check", "service-links")
 
 
 def test_pass_exits_0(pod):

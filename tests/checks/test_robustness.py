@@ -187,13 +187,19 @@ def test_a_chart_is_not_taken_for_manifests(tmp_path):
 
 
 def test_files_outside_are_not_read_through_links(tmp_path):
-    """`file()` follows no link out of the audited folder."""
+    """Neither `file()` nor the search for files follows a link out of the audited folder."""
     (tmp_path / "secret.txt").write_text("hunter2")
+    (tmp_path / "secret.yaml").write_text("password: hunter2\n")
     root = tmp_path / "tf"
     root.mkdir()
+    (root / "link.yaml").symlink_to("../secret.yaml")
+    (root / "inside.yaml").write_text("a: 1\n")
+    (root / "alias.yaml").symlink_to("inside.yaml")
     (root / "link.txt").symlink_to("../secret.txt")
     (root / "main.tf").write_text('resource "t" "t" {\n  v = file("${path.module}/link.txt")\n}\n')
-    assert "hunter2" not in str([block.body for block in load_inventory([root]).terraform[0].blocks])
+    inventory = load_inventory([root])
+    assert "hunter2" not in str([block.body for block in inventory.terraform[0].blocks])
+    assert {path.rpartition("/")[2] for path in inventory.texts} == {"main.tf", "inside.yaml", "alias.yaml"}
 
 
 def test_an_empty_folder_is_an_error_with_a_hint(tmp_path):

@@ -17,8 +17,8 @@ from firstfault.model.audit import ReadProblem
 __all__ = ["add_document", "add_yaml_text", "parse_json"]
 
 _EMBEDDED_SUFFIXES = (".yaml", ".yml", ".rules", ".json")
-# Above this, JSON is read without lines: plans of large roots are one long line anyway.
-_JSON_WITH_LINES_BYTES = 4 * 1024 * 1024
+# Above this, JSON is read without lines: it is a plan, a dashboard or a lock file, not something written by hand.
+_JSON_WITH_LINES_BYTES = 512 * 1024
 _DOCUMENT_START = "---"
 
 

@@ -23,7 +23,8 @@ _SKIPPED_FOLDERS = frozenset(
 def find_files(paths: list[Path]) -> Iterator[Path]:
     """Yield the files to read, each once, folders in sorted order.
 
-    Links to folders are not followed. Files named by the caller are read whatever their suffix.
+    Links to folders are not followed, and links to files not out of the folder. Files named by the caller are read
+    whatever their suffix.
 
     Raises:
         UsageError: A path does not exist.
@@ -35,7 +36,7 @@ def find_files(paths: list[Path]) -> Iterator[Path]:
             yield path
         elif path.is_dir():
             for file in _walk(path):
-                if file not in seen:
+                if file not in seen and not _leaves(file, path):
                     seen.add(file)
                     yield file
                 if len(seen) > MAX_FILES:
@@ -54,6 +55,16 @@ def _walk(folder: Path) -> Iterator[Path]:
         for name in sorted(files):
             if name.endswith(_SUFFIXES):
                 yield Path(base, name)
+
+
+def _leaves(file: Path, folder: Path) -> bool:
+    """Tell whether a link leads out of the folder: a foreign checkout must not choose which files we read."""
+    if not file.is_symlink():
+        return False
+    try:
+        return not file.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):
+        return False  # a loop: reading it says so
 
 
 def read_text(path: Path) -> str:
