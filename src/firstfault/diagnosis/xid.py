@@ -72,9 +72,11 @@ def settle_xids(observations: Iterable[Observation], table: XidTable | None = No
     Returns:
         The same observations in the same order, aftermath demoted to consequences and cancelled ones left out.
     """
-    table = table or load_xid_table()
     items = list(observations)
     codes = [_code(item) for item in items]
+    if not any(code is not None for code in codes):
+        return items
+    table = table or load_xid_table()
     seen = {code for code, item in zip(codes, items, strict=True) if code is not None and item.role is Role.ROOT}
     program = any(item.cause in _APPLICATION_ERRORS and item.role is Role.ROOT for item in items)
     settled = []

@@ -34,6 +34,8 @@ __all__ = ["Candidate", "Engine", "HyperscanEngine", "ReEngine", "load_engine"]
 
 # With more hits of the sieve than one in so many bytes, the patterns themselves sort them faster than Python does.
 DENSE = 1024
+# Only from so many hits on: until then Python is done sooner than that database is built (some seconds, once).
+PATIENCE = 50_000
 
 
 class Candidate(NamedTuple):
@@ -92,6 +94,7 @@ class HyperscanEngine:
         self._hyperscan = hyperscan
         self._local = threading.local()
         self._lock = threading.Lock()
+        self._many = 0
         self._table = patterns
         table = "\0".join(f"{row.regex}\1{row.ignore_case}{row.first_only}" for row in patterns)
         here = Path(__file__).parent
@@ -115,8 +118,10 @@ class HyperscanEngine:
 
     def _find(self, sieve: _Sieve, part: bytes, base: int) -> list[Candidate]:
         hits = self._scan(sieve.name, sieve.database, part)
-        if len(hits) > max(64, len(part) // DENSE) and sieve is self._every:
-            return self._find_dense(part, base, hits)
+        if len(hits) > len(part) // DENSE and sieve is self._every:
+            self._many += len(hits)
+            if self._many > PATIENCE:
+                return self._find_dense(part, base, hits)
         found: list[Candidate] = []
         hits.sort()
         start = stop = -1

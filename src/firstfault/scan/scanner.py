@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -24,6 +23,7 @@ from firstfault.scan.writers import attribute_ranks
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from collections.abc import Set as AbstractSet
+    from concurrent.futures import Future
 
 __all__ = ["ScanProblem", "ScanResult", "Scanner", "shared_scanner"]
 
@@ -173,6 +173,8 @@ class Scanner:
         if first.is_last:
             collector.add(self._examine(first, frozenset()))
             return
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - not needed for small inputs
+
         with ThreadPoolExecutor(self._workers) as pool:
             waiting: deque[Future[Examined]] = deque([pool.submit(self._examine, first, collector.saturated)])
             for chunk in chunks:
