@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
+from collections import deque
 
 import pytest
 import yaml
 
+from firstfault.errors import LimitError
+from firstfault.scan.readers import JointAnalysis, detect_reader
+from firstfault.scan.sources import open_sources
 from scan.reading import joint, read, texts
 
 POD = {
@@ -348,3 +354,59 @@ def test_tables_of_pods_nodes_and_daemonsets():
     assert texts(nodes)[1:] == ["condition node/n1 Ready=False reason= message=", "node n1 unschedulable=true"]
     daemonsets = "NAME     DESIRED   CURRENT   READY   UP-TO-DATE   AVAILABLE   NODE SELECTOR   AGE\nplugin   2         2         0       2            0           <none>          5d\n"
     assert texts(daemonsets)[1] == "daemonset -/plugin desired=2 current=2 ready=0 available=0"
+
+
+def test_a_yaml_document_that_multiplies_itself_is_cut():
+    """Anchors: a hundred kilobytes of aliases would be a hundred million facts."""
+    aliases = ", ".join(["*e"] * 3000)
+    containers = ", ".join(["*c"] * 3000)
+    text = f"e: &e {{name: NCCL_X, value: y}}\nc: &c {{name: a, env: [{aliases}]}}\nkind: Pod\napiVersion: v1\nspec: {{containers: [{containers}]}}\n"
+    reader = detect_reader(text.encode())
+    with pytest.raises(LimitError, match="stands for more than"):
+        deque(reader.read(io.BytesIO(text.encode()), "bomb.yaml"), maxlen=0)
+
+
+BUNDLE = {
+    "bundle/cluster-resources/nodes.json": json.dumps([{key: NODE[key] for key in ("metadata", "spec", "status")}]),
+    "bundle/cluster-resources/pods/ml.json": json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [{key: POD[key] for key in ("metadata", "spec", "status")}]}),
+    "bundle/cluster-resources/events/ml.json": json.dumps({"kind": "EventList", "apiVersion": "v1", "metadata": {}, "items": [EVENT]}),
+    "bundle/cluster-resources/services/ml.json": json.dumps([{"kind": "Service", "apiVersion": "v1", "metadata": {"name": "m", "namespace": "ml"}, "spec": {"clusterIP": "None"}}]),
+    "bundle/cluster-resources/pods/logs/ml/w-0/main.log": "NCCL WARN something\n",
+    "bundle/version.yaml": "apiVersion: troubleshoot.sh/v1beta2\nkind: SupportBundle\nspec:\n  versionNumber: 0.1\n",
+}  # fmt: skip
+
+
+def test_a_support_bundle_is_read_as_a_whole(tmp_path):
+    """Troubleshoot's tar.gz: objects without their kinds, logs beside them, Services joined at the end."""
+    file = tmp_path / "support-bundle.tar.gz"
+    with tarfile.open(file, "w:gz") as tar:
+        for name, text in BUNDLE.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text.encode())
+            tar.addfile(info, io.BytesIO(text.encode()))
+    analysis, found, plain = JointAnalysis(), [], []
+    for source in open_sources([file]):
+        reader = detect_reader(source.head())
+        with source.open() as stream:
+            if reader is None:
+                plain.append(source.name.partition("!")[2])
+            else:
+                found.extend(line.text for line in reader.read(stream, source.name, joint=analysis))
+    assert set(POD_FACTS) | {EVENT_FACT} | set(NODE_FACTS) <= set(found)
+    assert plain == ["bundle/cluster-resources/pods/logs/ml/w-0/main.log"]
+    assert [line.text for _, line in analysis.finish()] == [
+        "service ml/m clusterIP=None publishNotReadyAddresses=false endpoints=?/?"
+    ]
+
+
+def test_a_cluster_info_dump_on_standard_output():
+    """`kubectl cluster-info dump`: lists in a row, logs between marks."""
+    text = (
+        json.dumps({"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": [{key: NODE[key] for key in ("metadata", "spec", "status")}]}, indent=4)
+        + "\n"
+        + json.dumps({"kind": "EventList", "apiVersion": "v1", "metadata": {}, "items": [EVENT]}, indent=4)
+        + "\n==== START logs for container main of pod ml/w-0 ====\nhost:1:2 [0] NCCL INFO hello\n==== END logs for container main of pod ml/w-0 ====\n"
+    )  # fmt: skip
+    found = texts(text)
+    assert found[: len(NODE_FACTS) + 1] == [*NODE_FACTS, EVENT_FACT]
+    assert found[-2:] == ["host:1:2 [0] NCCL INFO hello", "==== END logs for container main of pod ml/w-0 ===="]

@@ -162,6 +162,15 @@ def test_exports_of_log_backends_come_out_in_order_of_time(backend, indent):
         assert {line.stream for line in lines} == {"ml/w-0"}
 
 
+def test_dmesg_json():
+    """`dmesg --json`: kernel lines look like those of the journal."""
+    kind, lines = read(
+        json.dumps({"dmesg": [{"pri": 3, "time": 12.5, "msg": "NVRM: Xid (PCI:0000:07:00): 79"}]}, indent=3)
+    )
+    assert kind == "log-export"
+    assert [(line.text, line.time) for line in lines] == [("kernel: NVRM: Xid (PCI:0000:07:00): 79", None)]
+
+
 def test_journal_json():
     """`journalctl -o json`: identifier before the message, host as stream; kernel lines look like kernel lines."""
     entries = [

@@ -34,7 +34,7 @@ _CANDIDATES: tuple[tuple[str, str, tuple[bytes, ...]], ...] = (
         "LOG_EXPORT",
         (b'"resultType"', b'"logEvents"', b'"resourceLogs"', b'"ingestionTime"', b'"logStreamName"'),
     ),
-    ("documents", "LOG_QUERY", (b'"hits"', b'"textPayload"', b'"jsonPayload"', b'"@ptr"')),
+    ("documents", "LOG_QUERY", (b'"hits"', b'"textPayload"', b'"jsonPayload"', b'"@ptr"', b'"dmesg"')),
     (
         "documents",
         "KUBERNETES",

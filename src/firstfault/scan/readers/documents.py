@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from firstfault.errors import LimitError
@@ -39,6 +40,7 @@ __all__ = [
 
 # A YAML document takes a hundred times its size in memory, and its parser does 10 MB a second.
 MAX_YAML = 32 * MIB
+MAX_YAML_FACTS = 500_000
 
 
 Object = dict[str, Any]
@@ -176,7 +178,16 @@ class YamlReader:
         value = _load_yaml(data[start:])
         places = _ShiftedPlaces(data.decode("utf-8", "replace"), at)
         facts = value_facts(value, Context(places, start, len(places.text), source_name, joint))
-        yield from plain_lines(data, *at) if facts is None else facts
+        if facts is None:
+            yield from plain_lines(data, *at)
+            return
+        # Anchors let a few bytes stand for any number of objects (`[*a, *a, …]` of `[*b, *b, …]`).
+        yield from islice(facts, MAX_YAML_FACTS)
+        if next(facts, None) is not None:
+            raise LimitError(
+                f"{source_name}: a YAML document that stands for more than {MAX_YAML_FACTS:,} facts",
+                "export it with `-o json` instead",
+            )
 
 
 class _ShiftedPlaces(Places):
@@ -211,7 +222,7 @@ TERRAFORM = JsonReader("terraform-plan", r'"terraform_version"\s*:')
 FLIGHT_RECORDER = JsonReader("flight-recorder", r'"(?:pg_config|profiling_name)"\s*:')
 TORCHRUN_ERROR = JsonReader("torchrun-error", r'"(?:py_callstack|extraInfo)"\s*:')
 LOG_EXPORT = JsonReader("log-export", r'"(?:resultType|logEvents|resourceLogs|ingestionTime|logStreamName)"\s*:')
-LOG_QUERY = JsonReader("log-export", r'"(?:hits|textPayload|jsonPayload)"\s*:|"@ptr"')
+LOG_QUERY = JsonReader("log-export", r'"(?:hits|textPayload|jsonPayload|dmesg)"\s*:|"@ptr"')
 KUBERNETES = JsonReader(
     "kubernetes", r'"(?:apiVersion|involvedObject|containerStatuses|nodeInfo|lastTransitionTime)"\s*:'
 )

@@ -1,4 +1,4 @@
-"""Documents in which a log backend hands out lines: Loki, CloudWatch, Elasticsearch, Google Cloud, OpenTelemetry.
+"""Documents in which a log backend hands out lines: Loki, CloudWatch, Elasticsearch, OpenTelemetry, dmesg.
 
 They come newest first as often as not, so the lines of one document are put in order of time.
 """
@@ -64,6 +64,11 @@ def _open_telemetry(value: dict[str, Any]) -> Records:
     return [record for record in found if record is not None]
 
 
+def _dmesg(value: dict[str, Any]) -> Records:
+    # The time is that since boot: it orders the lines, but is no date.
+    return [Record(f"kernel: {text_of(entry.get('msg'))}") for entry in mappings(value.get("dmesg"))]
+
+
 def _record(message: str, time: Any, origin: str) -> Record:
     inner = unwrap(message)
     return Record(inner.text, inner.time if inner.time is not None else parse_time(time), inner.stream or origin)
@@ -80,6 +85,7 @@ _BACKENDS: tuple[tuple[Callable[[dict[str, Any]], bool], Callable[[dict[str, Any
     ),
     (lambda value: bool(mappings(mapping(value, "hits").get("hits"))), _elastic),
     (lambda value: bool(mappings(value.get("resourceLogs"))), _open_telemetry),
+    (lambda value: any("msg" in entry for entry in mappings(value.get("dmesg"))[:3]), _dmesg),
 )
 
 

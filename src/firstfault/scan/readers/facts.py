@@ -77,6 +77,7 @@ class Context:
             rank: The rank it is about.
         """
         first, *rest = text_of(message).splitlines() or [""]
+        head = " ".join(head.splitlines()) if "\n" in head else head
         line, offset = self.place("" if needle is None else needle or first[:60].replace('"', '\\"'))
         when = parse_time(time)
         for text in (head + first, *rest):
