@@ -128,6 +128,17 @@ def lint_command(files: tuple[Path, ...], *, schema: bool) -> int:
     return int(worst_exit_code(*codes))
 
 
+@drill.command("new", context_settings=_HELP)
+@click.argument("file", type=click.Path(path_type=Path))
+def new_command(file: Path) -> int:
+    """Write a scenario file to start from: NAME.yaml."""
+    from firstfault.drills import new_scenario  # noqa: PLC0415
+
+    new_scenario(file)
+    click.echo(f"{file}: edit it, then `firstfault drill lint {file}` and `firstfault drill run {file}`")
+    return int(ExitCode.OK)
+
+
 @drill.command("recover", context_settings=_HELP)
 @_FORMAT
 @_OUTPUT
@@ -164,6 +175,7 @@ def report_command(run: str | None, format_: str, output: Path | None) -> int:
 @click.option("--timeout", type=float, metavar="SECONDS", help="Process-group timeout under the fault [5; nccl 30].")
 @click.option("--program", type=click.Path(path_type=Path), help="Drill your own training program.")
 @click.option("--fresh", is_flag=True, help="Start every rank as a new Python, as --program and GPUs always are.")
+@click.option("--allow-kernel-log", is_flag=True, help="kmsg-xid-sensor: write a line to the kernel log; it stays.")
 @click.option("--at-once", type=click.IntRange(1, 64), help="--all: drills side by side [twice the processors, 4-8].")
 @click.option(
     "--toggle", type=click.Choice(["aux", "node", "both"]), help="sg-block: which Terraform variable to flip."
@@ -187,6 +199,7 @@ def run_command(
     program: Path | None,
     fresh: bool,
     at_once: int | None,
+    allow_kernel_log: bool,
     toggle: str | None,
     reject: bool,
     yes: bool,
@@ -211,6 +224,7 @@ def run_command(
         program=[str(program), *program_args] if program else [],
         variant=_variant(toggle, reject=reject),
         fresh=fresh,
+        allow_kernel_log=allow_kernel_log,
         eks=eks,
     )
     if everything == bool(name):

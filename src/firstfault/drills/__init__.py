@@ -10,6 +10,7 @@ from firstfault.drills.lint import lint_scenario
 from firstfault.drills.recover import Recovered, recover
 from firstfault.drills.run import Options, plan_drill, read_report, run_drill
 from firstfault.drills.scenario import Scenario, bundled_scenarios, find_scenario, json_schema, load_scenario
+from firstfault.drills.skeleton import new_scenario
 
 __all__ = [
     "EksOptions",
@@ -23,6 +24,7 @@ __all__ = [
     "json_schema",
     "lint_scenario",
     "load_scenario",
+    "new_scenario",
     "plan_drill",
     "read_report",
     "recover",

@@ -354,6 +354,7 @@ class Drill:
             backend=self.settings.backend,
             prints_sums=bool(self.scenario.workload.sums),
         )
+        stays = [each for injection in self.scenario.injections for each in injection.leaves()] if rows else []
         nothing_owed = not self._owed and not left
         return DrillReport(
             drill=self.scenario.name,
@@ -374,7 +375,7 @@ class Drill:
             detection=self._detection(report),
             as_expected=bool(rows) and all(row.match in {"yes", "n/a"} for row in rows if row.basis == "scenario"),
             restored=nothing_owed and ("injected" not in phases or all(r.match in {"yes", "n/a"} for r in recovered)),
-            left_behind=left,
+            left_behind=[*left, *stays],
             journal=str(self.journal.path),
             logs=str(self.journal.folder / "logs"),
         )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from firstfault.drills.topology import Topology
 
 __all__ = [
+    "TORCH_PROGRAMS",
     "Backend",
     "Launcher",
     "Process",
@@ -37,6 +38,8 @@ __all__ = [
 
 Backend = Literal["gloo", "nccl"]
 Launcher = Literal["direct", "torchrun"]
+# The bundled programs that use PyTorch; the others start without it.
+TORCH_PROGRAMS = frozenset({"all_reduce", "training"})
 _PROGRAMS = Path(__file__).parent / "programs"
 # What a shell may carry over from another job, and what would make a drill's result depend on it.
 _FOREIGN = re.compile(

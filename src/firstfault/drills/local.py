@@ -73,6 +73,7 @@ class Local:
         self.net = LocalWorld([self._spec(node) for node in topology.nodes], scratch=self.temporary, table=table)
         self._footprint: Footprint | None = None
         self._observer: JobObserver | None = None
+        self._logs = Path()
 
     def _spec(self, node: Node) -> NodeSpec:
         files = {"/etc/hosts": self.topology.hosts_file()}
@@ -153,6 +154,7 @@ class Local:
     def start(self, job: Sequence[Process], logs: Path) -> None:
         """Start every process of a job."""
         logs.mkdir(parents=True, exist_ok=True)
+        self._logs = logs
         self._observer = JobObserver(self.net, {process.node: process.host for process in job}, job)
         for process in job:
             with (logs / process.log).open("wb") as output:
@@ -184,7 +186,7 @@ class Local:
     def end_job(self) -> None:
         """End every process of the world."""
         if self._observer is not None:
-            self._observer.finish()
+            self._observer.finish(self._logs)
             self._observer = None
         self.net.sweep()
         while self.net.wait_exit(0) is not None:

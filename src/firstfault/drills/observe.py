@@ -8,6 +8,7 @@ https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.ht
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -63,6 +64,7 @@ class JobObserver:
         self._size = -1
         self._changed = self._looked = time.monotonic()
         self._threads: list[threading.Thread] | None = None
+        self._kernel = _open_kernel_log()
 
     def look(self, logs: Path, stuck_s: float) -> None:
         """Look at the sizes of the logs; ask RAS once when they have not changed for so long."""
@@ -85,8 +87,13 @@ class JobObserver:
                 thread.start()
                 self._threads.append(thread)
 
-    def finish(self) -> None:
-        """Wait for the answers that are under way."""
+    def finish(self, logs: Path) -> None:
+        """Wait for the answers that are under way; keep what the kernel said of GPUs meanwhile."""
+        if self._kernel is not None:
+            if found := _gpu_lines(self._kernel):
+                (logs / "kernel.log").write_text("".join(f"{line}\n" for line in found))
+            os.close(self._kernel)
+            self._kernel = None
         for thread in self._threads or []:
             thread.join(_RAS_PATIENCE_S)
 
@@ -103,3 +110,29 @@ def _ask_ras(sock: socket.socket, question: bytes, path: Path) -> None:
                 answer += part
     if answer:
         path.write_bytes(answer)
+
+
+def _open_kernel_log() -> int | None:
+    """Return a descriptor of the kernel log at its end; None where this user may not read it."""
+    try:
+        kernel = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    os.lseek(kernel, 0, os.SEEK_END)
+    return kernel
+
+
+def _gpu_lines(kernel: int) -> list[str]:
+    """Return the new lines of NVIDIA's driver, as `dmesg` shows them. A record is `priority,number,usec,-;text`."""
+    found: list[str] = []
+    while True:
+        try:
+            record = os.read(kernel, 8192).decode(errors="replace")
+        except BrokenPipeError:
+            continue  # records were overwritten before they were read
+        except OSError:
+            return found
+        head, _, text = record.partition(";")
+        if "NVRM:" in text and head.count(",") >= 2:
+            seconds = int(head.split(",")[2]) / 1e6
+            found.append(f"[{seconds:12.6f}] {text.splitlines()[0]}")

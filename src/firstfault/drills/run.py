@@ -10,7 +10,7 @@ import msgspec
 from firstfault.act.support import require_linux
 from firstfault.drills.eks.options import EksOptions
 from firstfault.drills.engine import Drill, Observer, Settings
-from firstfault.drills.jobs import Backend, Launcher, bundled_programs, choose_backend, require_torch
+from firstfault.drills.jobs import TORCH_PROGRAMS, Backend, Launcher, choose_backend, require_torch
 from firstfault.drills.journal import Journal, runs, state_dir
 from firstfault.drills.local import Local
 from firstfault.drills.scenario import Scenario, find_scenario
@@ -31,6 +31,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         variant: One of the scenario's variants ("reject", "toggle-aux", ...); "": the drill itself.
         fresh: Start every rank as a new Python; otherwise ranks of bundled programs that need no GPU are forked from a
             process that has imported PyTorch once, which saves seconds.
+        allow_kernel_log: Run a drill that writes a line to the machine's kernel log, which stays.
         state: Folder for journals; None: `state_dir()`.
         eks: The cluster, for the world "eks".
     """
@@ -41,6 +42,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     program: list[str] = []
     variant: str = ""
     fresh: bool = False
+    allow_kernel_log: bool = False
     state: Path | None = None
     eks: EksOptions | None = None
 
@@ -123,7 +125,12 @@ def run_drill(
         return _on_cluster(name, options, observer or _Silent())
     require_linux()
     scenario, base = _prepared(name, options)
-    if scenario.workload.program in bundled_programs() or options.launcher == "torchrun":
+    if "kernel-log" in scenario.needs and not options.allow_kernel_log:
+        raise UsageError(
+            f"drill {scenario.name} writes a line to this machine's kernel log, and it stays there",
+            "add --allow-kernel-log if that is what you want",
+        )
+    if scenario.workload.program in TORCH_PROGRAMS or options.launcher == "torchrun":
         require_torch()
     topology = scenario.find_topology()
     state = options.state or state_dir()
@@ -155,7 +162,7 @@ def run_drill(
 
 def _may_preload(scenario: Scenario, settings: Settings) -> bool:
     """Whether ranks may be forked: our own programs, without a launcher, and without a GPU that forks could confuse."""
-    bundled = scenario.workload.program in bundled_programs()
+    bundled = scenario.workload.program in TORCH_PROGRAMS
     return bundled and settings.launcher == "direct" and settings.backend == "gloo"
 
 

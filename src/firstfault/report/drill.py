@@ -256,7 +256,11 @@ def _outcome(page: _Page, report: DrillReport) -> None:
     else:
         went = "went as expected" if report.as_expected else "did not go as expected"
         page.say(f"{'✔' if report.as_expected else '✘'} The drill {went}.")
-    if report.restored:
+    if report.restored and report.left_behind:
+        page.say("✔ Restored: rules, paths and job equal the baseline. As announced, this stays:")
+        for each in report.left_behind:
+            page.say(each, "  - ")
+    elif report.restored:
         page.say("✔ Restored: rules, paths and job equal the baseline; nothing is left behind.")
     else:
         page.say("✘ Not restored. " + " ".join(report.left_behind))

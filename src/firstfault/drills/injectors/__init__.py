@@ -12,6 +12,7 @@ from firstfault.drills.injectors.base import Injector, Start
 from firstfault.drills.injectors.cloud import Ec2Rules, NetworkPolicy, TerraformVariables
 from firstfault.drills.injectors.filesystem import SmallFileSystem
 from firstfault.drills.injectors.job import EnvironmentChange, HeldPort, MissingRank
+from firstfault.drills.injectors.kernel_log import KernelLogLine
 from firstfault.drills.injectors.names import DnsAnswer
 from firstfault.drills.injectors.packets import DelayedFrames, DropPackets, LimitedRate, PulledCable
 from firstfault.drills.injectors.process import AddressSpaceLimit, SignalRank
@@ -44,6 +45,7 @@ INJECTORS: tuple[type[Injector], ...] = (
     DnsAnswer,
     LimitedRate,
     DelayedFrames,
+    KernelLogLine,
 )
 
 # What toggles become on a cluster; scenario files do not name these.

@@ -59,6 +59,10 @@ class Injector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Return the workload as it is started while the fault acts; for faults that lie in how a job is started."""
         return workload
 
+    def leaves(self) -> list[str]:
+        """Say what stays although the fault is taken back, one sentence each; nothing, for almost every kind."""
+        return []
+
     def prepare(self, world: Any) -> dict[str, Any]:
         """Return the undo record: plain data (JSON) with everything that `undo` needs. Changes nothing."""
         raise NotImplementedError
