@@ -189,7 +189,8 @@ def _refused_by_retry(facts: Facts) -> list[Observation]:
 def _went_silent(facts: Facts) -> list[Observation]:
     """One rank's log just ends while its peers complain: it was killed, or it is stuck where it prints nothing.
 
-    A living rank answers its peers' time-out (its own watchdog, a dump signal); a dead one closes its sockets.
+    A living rank answers its peers' time-out (its own watchdog, a dump signal). The kernel closes the sockets of a dead
+    one, and NCCL warns of that; a stopped one leaves its peers waiting without a word (both measured: NCCL 2.28.9).
     """
     ranks = facts.ranks
     complaint = facts.first("peer.closed") or facts.first("watchdog.timeout")
@@ -200,8 +201,10 @@ def _went_silent(facts: Facts) -> list[Observation]:
     if not silent or len(silent) > len(ranks) // 2:
         return []
     names = ",".join(str(one.rank) for one in silent)
-    if facts.has("peer.closed") and not facts.has("watchdog.timeout"):
+    if facts.has("peer.closed"):
         return [_derived(complaint, "workload.signal.killed", "log-just-ends", 0.55, silent=names)]
+    if facts.has("nccl.speaks"):
+        return [_derived(complaint, "workload.collective.straggler", "silent-and-not-gone", 0.5, silent=names)]
     return [
         _derived(complaint, "workload.signal.killed", "log-just-ends", 0.45, silent=names),
         _derived(complaint, "workload.collective.straggler", "log-just-ends", 0.35, silent=names),

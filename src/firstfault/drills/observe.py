@@ -39,6 +39,8 @@ def extra_environment(process: Process, logs: Path) -> dict[str, str]:
     return {
         "FIRSTFAULT_LOGS": str(logs),
         "FIRSTFAULT_ONE_MACHINE": "1",
+        # RAS takes the first address of "localhost", which may be ::1 (measured: NCCL 2.28.9 with both in /etc/hosts).
+        "NCCL_RAS_ADDR": f"127.0.0.1:{_RAS_PORT}",
         # Two names, as PyTorch renamed them.
         "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
         "TORCH_FR_BUFFER_SIZE": "2000",
