@@ -23,6 +23,9 @@ __all__ = ["MAX_DEPTH", "MAX_NODES", "YamlStream", "read_yaml"]
 MAX_DEPTH = 100
 MAX_NODES = 2_000_000
 _STR = "tag:yaml.org,2002:str"
+_BOOL = "tag:yaml.org,2002:bool"
+# Kubernetes' and Terraform's readers take these for booleans, PyYAML does not.
+_SHORT_BOOLS = frozenset({"y", "Y", "n", "N"})
 _RESOLVED: dict[str, str] = {}
 _RESOLVED_LIMIT = 50_000
 
@@ -50,6 +53,8 @@ class _Composer(CParser, Resolver):
         if tag is None:
             if len(_RESOLVED) > _RESOLVED_LIMIT:
                 _RESOLVED.clear()
+            if value in _SHORT_BOOLS:
+                return _BOOL
             tag = _RESOLVED[value] = str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
         return tag
 
@@ -153,7 +158,7 @@ class _Builder:
 
 _SCALARS: dict[str, Callable[[yaml.constructor.SafeConstructor, ScalarNode], Any]] = {
     "tag:yaml.org,2002:null": lambda _constructor, _node: None,
-    "tag:yaml.org,2002:bool": lambda constructor, node: constructor.construct_yaml_bool(node),
+    _BOOL: lambda _constructor, node: node.value.lower() in {"y", "yes", "true", "on"},
     "tag:yaml.org,2002:int": lambda constructor, node: constructor.construct_yaml_int(node),
     "tag:yaml.org,2002:float": lambda constructor, node: constructor.construct_yaml_float(node),
 }

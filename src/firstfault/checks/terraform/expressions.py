@@ -328,21 +328,16 @@ class ExpressionParser:
     def _template(self, token: Token, line: int) -> Node:
         if token.kind == "template":
             return build_template(self.text, token.start + 1, token.end - 1, line, quoted=True, parse=self.inside)
-        text, start, end = heredoc_inside(self.text, token)
-        node = build_template(text, start, end, line, quoted=False, parse=self._inside_of(text))
+        start, end, indented = heredoc_inside(self.text, token)
+        node = build_template(self.text, start, end, line, quoted=False, parse=self.inside, indented=indented)
         return node if isinstance(node, (Template, Literal)) else Template(line=line, parts=[node])
 
     def inside(self, start: int, end: int) -> Node:
         """Parse the expression between two offsets of the file."""
-        return self._parse_inside(self.text, start, end, self.line)
+        return self._parse_inside(start, end)
 
-    def _inside_of(self, text: str) -> Callable[[int, int], Node]:
-        if text is self.text:
-            return self.inside
-        return lambda start, end: self._parse_inside(text, start, end, lambda _offset: self.line(self.token.start))
-
-    def _parse_inside(self, text: str, start: int, end: int, line: Callable[[int], int]) -> Node:
-        inner = ExpressionParser(text, tokenize(text, start, end), line)
+    def _parse_inside(self, start: int, end: int) -> Node:
+        inner = ExpressionParser(self.text, tokenize(self.text, start, end), self.line)
         inner._depth = self._depth + 1
         inner._brackets = 1
         inner.start()

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import yaml
 
+from firstfault.checks.load.yaml_documents import read_yaml
 from firstfault.checks.located import LocatedDict, LocatedList, Unresolved, find_unresolved
 from firstfault.checks.terraform.pure_functions import MAX_RESULT, TOTAL, FunctionFailsError, distinct
 from firstfault.checks.terraform.values import as_bool, as_number, as_text, equal, gap
@@ -220,10 +221,10 @@ def _decode(parse: Callable[[str], Any]) -> Callable[[Any], Any]:
 
 
 def _yaml(text: str) -> Any:
-    try:
-        return yaml.load(text, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise FunctionFailsError("not YAML") from error
+    stream = read_yaml(text, "yamldecode()")
+    if stream.problem is not None or len(stream.documents) > 1:
+        raise FunctionFailsError("not one YAML document")
+    return stream.documents[0] if stream.documents else None
 
 
 def _keys(value: Any) -> list[Any]:

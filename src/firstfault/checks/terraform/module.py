@@ -292,7 +292,7 @@ class ModuleInstance:
                     value = self._default(block, name)
             else:
                 value = self._default(block, name)
-            values[name] = convert(value, kind.expr if kind else None)
+            values[name] = convert(value, kind.expr if kind else None, self._evaluator().value)
         return values
 
     def _default(self, block: Block, name: str) -> Any:

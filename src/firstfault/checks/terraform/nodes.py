@@ -3,7 +3,7 @@
 Why our own reader and not a library: an audit has to tell "null" from "cannot be known", name the line of a single
 argument, and go on behind a syntax error. tfparse gives null for whatever it cannot evaluate inside a value (a policy
 that mentions the account id becomes an empty one) and drops a broken file silently; python-hcl2 evaluates nothing.
-tfparse serves as the oracle of our tests instead.
+Both tfparse and the real program serve as oracles of our tests instead (tests/checks/test_terraform_oracle.py).
 """
 
 from __future__ import annotations

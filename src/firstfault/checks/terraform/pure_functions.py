@@ -215,7 +215,7 @@ TOTAL: dict[str, Callable[..., Any]] = {
     "trimspace": lambda text: text.strip(),
     "trimsuffix": lambda text, suffix: text.removesuffix(suffix),
     "upper": lambda text: text.upper(),
-    "urlencode": lambda text: urllib.parse.quote(text, safe=""),
+    "urlencode": urllib.parse.quote_plus,
     "basename": lambda path: path.rstrip("/").rpartition("/")[2],
     "dirname": lambda path: path.rpartition("/")[0] or ".",
     "abspath": lambda path: path,

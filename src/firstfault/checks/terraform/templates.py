@@ -17,21 +17,73 @@ _Parse = Callable[[int, int], Node]
 _MAX_OPEN = 40
 
 
-def heredoc_inside(text: str, token: Token) -> tuple[str, int, int]:
-    """Return (text, start, end) of a heredoc's content.
+class _Piece:
+    """A piece of a template: a literal, or the inside of an interpolation or directive."""
 
-    For the indented form (`<<-`) the content without its common indentation is a text of its own; otherwise it is a
-    passage of the file.
-    """
+    def __init__(self, kind: str, text: str, start: int, end: int) -> None:
+        self.kind = kind
+        self.text = text
+        self.start = start
+        self.end = end
+
+
+def heredoc_inside(text: str, token: Token) -> tuple[int, int, bool]:
+    """Return (start, end, indented) of a heredoc's content."""
     start = text.index("\n", token.start) + 1
     end = text.rfind("\n", token.start, token.end) + 1
-    if not token.text.startswith("<<-"):
-        return text, start, end
-    lines = text[start:end].splitlines(keepends=True)
-    indents = [len(line) - len(line.lstrip(" \t")) for line in lines if line.strip()]
-    cut = min(indents, default=0)
-    content = "".join(line[cut:] if line.strip() else line.lstrip(" \t") for line in lines)
-    return content, 0, len(content)
+    return start, max(end, start), token.text.startswith("<<-")
+
+
+def _pieces(text: str, start: int, end: int, *, quoted: bool, indented: bool) -> list[_Piece]:
+    """Return the pieces of a template, trimmed and unindented.
+
+    Literals of heredocs are cut at line ends, because Terraform does so before it trims: `~` takes blanks up to the end
+    of the line, not those that the next line begins with.
+    """
+    pieces: list[_Piece] = []
+    for kind, plain, first, last in template_pieces(text, start, end, quoted=quoted):
+        if kind == "text":
+            rows = [plain] if quoted else plain.splitlines(keepends=True)
+            pieces.extend(_Piece("text", row, first, last) for row in rows)
+        else:
+            pieces.append(_Piece(kind, "", first, last))
+    for index, piece in enumerate(pieces):
+        if piece.kind != "text":
+            _trim(text, pieces, index)
+    if indented:
+        _unindent(pieces)
+    return pieces
+
+
+def _trim(text: str, pieces: list[_Piece], index: int) -> None:
+    piece = pieces[index]
+    if text[piece.start : piece.end].startswith("~"):
+        piece.start += 1
+        if index and pieces[index - 1].kind == "text":
+            pieces[index - 1].text = pieces[index - 1].text.rstrip()
+    inside = text[piece.start : piece.end].rstrip()
+    if inside.endswith("~"):
+        piece.end = piece.start + len(inside) - 1
+        if index + 1 < len(pieces) and pieces[index + 1].kind == "text":
+            pieces[index + 1].text = pieces[index + 1].text.lstrip()
+
+
+def _unindent(pieces: list[_Piece]) -> None:
+    """Take the common indentation off the literals that begin a line, as Terraform counts them."""
+    least: int | None = None
+    beginning: list[_Piece] = []
+    at_line_start = True
+    for piece in pieces:
+        blank = piece.kind == "text" and not piece.text.strip() and piece.text.endswith("\n")
+        if at_line_start and not blank:
+            spaces = len(piece.text) - len(piece.text.lstrip())
+            least = spaces if least is None else min(least, spaces)
+            if piece.kind == "text":
+                beginning.append(piece)
+        if piece.kind == "text":
+            at_line_start = piece.text.endswith("\n")
+    for piece in beginning:
+        piece.text = piece.text[least or 0 :]
 
 
 class _Open:
@@ -46,7 +98,9 @@ class _Open:
         self.parts: list[Node] = []
 
 
-def build_template(text: str, start: int, end: int, line: int, *, quoted: bool, parse: _Parse) -> Node:
+def build_template(
+    text: str, start: int, end: int, line: int, *, quoted: bool, parse: _Parse, indented: bool = False
+) -> Node:
     """Return the node of a template; a lone interpolation is the expression itself, plain text a literal.
 
     Args:
@@ -56,38 +110,25 @@ def build_template(text: str, start: int, end: int, line: int, *, quoted: bool, 
         line: Line of the template.
         quoted: Backslash escapes hold.
         parse: Parses the expression between two offsets of `text`.
+        indented: The common indentation is taken off (`<<-`).
 
     Raises:
         HclSyntaxError: An interpolation or a directive is malformed.
     """
     stack = [_Open("", line)]
-    trim_next = False
-    for kind, plain, first, last in template_pieces(text, start, end, quoted=quoted):
-        if kind == "text":
-            stack[-1].parts.append(Literal(line=line, value=plain.lstrip() if trim_next else plain))
-            trim_next = False
-            continue
-        inside_start, inside_end = first, last
-        if text[inside_start:inside_end].startswith("~"):
-            inside_start += 1
-            _trim_last(stack[-1].parts)
-        trim_next = text[inside_start:inside_end].rstrip().endswith("~")
-        if trim_next:
-            inside_end = text.rindex("~", inside_start, inside_end)
-        if kind == "${":
-            stack[-1].parts.append(parse(inside_start, inside_end))
+    for piece in _pieces(text, start, end, quoted=quoted, indented=indented):
+        if piece.kind == "text":
+            if piece.text:
+                stack[-1].parts.append(Literal(line=line, value=piece.text))
+        elif piece.kind == "${":
+            stack[-1].parts.append(parse(piece.start, piece.end))
         else:
-            _directive(text, inside_start, inside_end, stack, parse)
+            _directive(text, piece.start, piece.end, stack, parse)
         if len(stack) > _MAX_OPEN:
-            raise HclSyntaxError("template directives nested too deep", first)
+            raise HclSyntaxError("template directives nested too deep", piece.start)
     if len(stack) > 1:
         raise HclSyntaxError(f"%{{ {stack[-1].kind} }} is not closed", start)
     return _joined(stack[0].parts, line)
-
-
-def _trim_last(parts: list[Node]) -> None:
-    if parts and isinstance(parts[-1], Literal) and isinstance(parts[-1].value, str):
-        parts[-1] = Literal(line=parts[-1].line, value=parts[-1].value.rstrip())
 
 
 def _joined(parts: list[Node], line: int) -> Node:
@@ -95,6 +136,9 @@ def _joined(parts: list[Node], line: int) -> Node:
         return Literal(line=line, value="")
     if len(parts) == 1 and not isinstance(parts[0], (TemplateIf, TemplateFor)):
         return parts[0]
+    literals = [part for part in parts if isinstance(part, Literal) and isinstance(part.value, str)]
+    if len(literals) == len(parts):
+        return Literal(line=line, value="".join(part.value for part in literals))
     return Template(line=line, parts=parts)
 
 

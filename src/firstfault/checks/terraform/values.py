@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from firstfault.checks.located import LocatedDict, LocatedList, Unresolved, find_unresolved
@@ -10,6 +11,7 @@ from firstfault.checks.terraform.nodes import Call, Literal, Node, ObjectExpr, R
 __all__ = ["as_bool", "as_number", "as_text", "convert", "equal", "gap"]
 
 _FAILS = "evaluation fails"
+Evaluate = Callable[[Node], Any]
 
 
 def gap(value: Unresolved) -> str:
@@ -70,29 +72,32 @@ def equal(left: Any, right: Any) -> bool | Unresolved:
     return type(left) is type(right) and bool(left == right) if isinstance(left, bool) else bool(left == right)
 
 
-def convert(value: Any, kind: Node | None) -> Any:
+def convert(value: Any, kind: Node | None, evaluate: Evaluate) -> Any:
     """Convert a variable's value to its declared type, with the defaults of `optional(type, default)`.
 
     A value that does not fit is returned as it is: Terraform would refuse it, and a check may still look at it.
+
+    Args:
+        evaluate: Gives the value of a default.
     """
     if kind is None or value is None or isinstance(value, Unresolved):
         return value
     if isinstance(kind, Root):
         return _primitive(value, kind.name)
-    return _collection(value, kind) if isinstance(kind, Call) and kind.arguments else value
+    return _collection(value, kind, evaluate) if isinstance(kind, Call) and kind.arguments else value
 
 
-def _collection(value: Any, kind: Call) -> Any:
+def _collection(value: Any, kind: Call, evaluate: Evaluate) -> Any:
     inner = kind.arguments[0]
     if kind.name == "optional":
-        return convert(value, inner)
+        return convert(value, inner, evaluate)
     if kind.name in {"list", "set"} and isinstance(value, LocatedList):
-        return _sequence(value, inner)
+        return _sequence(value, inner, evaluate)
     if kind.name == "map" and isinstance(value, LocatedDict):
-        return _mapping(value, dict.fromkeys(value, inner))
+        return _mapping(value, dict.fromkeys(value, inner), evaluate)
     if kind.name == "object" and isinstance(value, LocatedDict) and isinstance(inner, ObjectExpr):
         kinds = {item.key.value: item.value for item in inner.items if isinstance(item.key, Literal)}
-        return _mapping(value, kinds)
+        return _mapping(value, kinds, evaluate)
     return value
 
 
@@ -104,23 +109,21 @@ def _primitive(value: Any, name: str) -> Any:
     return value if isinstance(converted, Unresolved) else converted
 
 
-def _sequence(value: LocatedList, kind: Node) -> LocatedList:
+def _sequence(value: LocatedList, kind: Node, evaluate: Evaluate) -> LocatedList:
     result = LocatedList(value.line, value.end_line)
-    result.extend(convert(item, kind) for item in value)
+    result.extend(convert(item, kind, evaluate) for item in value)
     result.item_lines.extend(value.item_lines)
     return result
 
 
-def _mapping(value: LocatedDict, kinds: dict[Any, Node]) -> LocatedDict:
+def _mapping(value: LocatedDict, kinds: dict[Any, Node], evaluate: Evaluate) -> LocatedDict:
     result = LocatedDict(value.line, value.end_line)
     result.key_lines.update(value.key_lines)
     for key, item in value.items():
-        result[key] = convert(item, kinds.get(key))
+        result[key] = convert(item, kinds.get(key), evaluate)
     for key, kind in kinds.items():
         if key not in result and isinstance(kind, Call) and kind.name == "optional":
-            default = kind.arguments[1] if len(kind.arguments) > 1 else None
-            result[key] = convert(default.value, kind.arguments[0]) if isinstance(default, Literal) else None
-            if default is not None and not isinstance(default, Literal):
-                result[key] = Unresolved(f"the default of the optional attribute {key} is not a literal")
+            default = evaluate(kind.arguments[1]) if len(kind.arguments) > 1 else None
+            result[key] = convert(default, kind.arguments[0], evaluate)
             result.key_lines[key] = value.line
     return result
