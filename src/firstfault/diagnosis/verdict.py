@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstfault.diagnosis.arithmetic import fit_advice, vllm_fit
 from firstfault.diagnosis.formula import formula
 from firstfault.diagnosis.ladder import ranges
 from firstfault.model import Observation, RuledOut, Transport, Verdict
@@ -34,6 +35,9 @@ def write_verdict(
     title = card.title if card else candidate.cause
     rests_on, ruled = formula(facts, candidate.cause)
     ruled += _past_it(card, candidate, facts, ruled)
+    fit = vllm_fit(candidate)
+    if fit is not None:
+        rests_on = f"In numbers: {fit.summary}. {rests_on}".strip()
     return Verdict(
         cause=candidate.cause,
         layer=candidate.cause.split(".", 1)[0],
@@ -45,7 +49,7 @@ def write_verdict(
         consequences=_consequences(candidate, standing, catalogue),
         ruled_out=ruled,
         next_steps=[*(card.confirm if card else ()), *_tell_apart(card, ruled, standing)],
-        fix=list(card.fix) if card else [],
+        fix=[*(fit_advice(fit) if fit else ()), *(card.fix if card else ())],
         prevention=list(card.prevention) if card else [],
     )
 

@@ -50,7 +50,7 @@ def render_triage(report: TriageReport, format_: str) -> str:
 
 def safe(text: str) -> str:
     """Text of a foreign program, on one line, without secrets, unable to act on a terminal or in CI."""
-    return safe_text(redact(text)).replace("\n", " ")
+    return redact(safe_text(text)).replace("\n", " ")
 
 
 def harmless(report: object) -> object:
