@@ -232,6 +232,31 @@ def _gpu_not_requested(facts: Facts) -> list[Observation]:
     return [_derived(blind[0], cause, "no-gpu-in-limits", 0.8)] if blind else []
 
 
+def _efa_not_used(facts: Facts) -> list[Observation]:
+    """The environment or the Pod asks for EFA, and NCCL says that it uses sockets."""
+    socket = [item for item in facts.signals.get("transport.network", ()) if item.fields.get("network") == "Socket"]
+    if not socket or not facts.has("env.efa-wanted"):
+        return []
+    return [_derived(socket[0], "network.efa.silent-fallback", "efa-wanted-sockets-used", 0.75)]
+
+
+def _traceback_cut_short(facts: Facts) -> list[Observation]:
+    """A traceback without the line that names its exception, and nothing else: the program raised something."""
+    if any(item.role is Role.ROOT for item in facts.faults):
+        return []
+    found = []
+    for item in facts.signals.get("python.traceback", ()):
+        later = [
+            line
+            for name in ("job.step", "job.sum", "job.finished", "vllm.serving")
+            for line in facts.signals.get(name, ())
+            if line.source == item.source and (line.line or 0) > (item.line or 0)
+        ]
+        if not later:
+            found.append(_derived(item, "workload.rank.exception", "traceback-cut-short", 0.22))
+    return found[:1]
+
+
 _RULES = (
     _stuck_in_init,
     _never_arrived,
@@ -244,4 +269,6 @@ _RULES = (
     _refused_by_retry,
     _went_silent,
     _hangs_over_p2p,
+    _efa_not_used,
+    _traceback_cut_short,
 )

@@ -57,7 +57,7 @@ def _what_nodes_offer(facts: Facts) -> list[Observation]:
         return []
     if facts.has("health.allocatable"):
         return [_derived(waiting[0], "infra.gpu.exhausted", "nodes-offer-gpus", 0.75)]
-    if facts.has("node.offers-none"):
+    if facts.has("node.offers-none") or (facts.has("node.capacity") and not facts.has("health.describe-allocatable")):
         return [_derived(waiting[0], "infra.node.no-gpu", "no-node-offers-one", 0.75)]
     return []
 
