@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,7 +10,7 @@ if TYPE_CHECKING:
 
     from firstfault.model import TriageReport
 
-__all__ = ["diagnose", "lowest_stop", "nccl_lines"]
+__all__ = ["Diagnosis", "diagnose", "lowest_stop", "nccl_lines"]
 
 
 def diagnose(logs: Path) -> TriageReport:
@@ -18,6 +19,30 @@ def diagnose(logs: Path) -> TriageReport:
     from firstfault.diagnosis import triage  # noqa: PLC0415
 
     return triage([logs])
+
+
+class Diagnosis:
+    """Diagnoses folders of logs, on request ahead of time: while ranks wait for their timeout, the processor is idle.
+
+    On a machine's first run the pattern engine compiles its patterns, which takes seconds.
+    """
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="triage")
+        self._begun: dict[Path, Future[TriageReport]] = {}
+
+    def begin(self, logs: Path) -> None:
+        """Begin in the background."""
+        self._begun[logs] = self._pool.submit(diagnose, logs)
+
+    def report(self, logs: Path) -> TriageReport:
+        """Return the report, and wait for it if it was begun."""
+        begun = self._begun.get(logs)
+        return diagnose(logs) if begun is None else begun.result()
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def lowest_stop(report: TriageReport) -> str | None:

@@ -15,7 +15,7 @@ import msgspec
 
 from firstfault.act.world import WorldLostError
 from firstfault.drills.compare import compare, facts, recovery
-from firstfault.drills.diagnose import diagnose
+from firstfault.drills.diagnose import Diagnosis
 from firstfault.drills.injectors import Injector, Start, undo_record
 from firstfault.drills.interrupts import Interrupts
 from firstfault.drills.jobs import Backend, Launcher, Process, processes
@@ -102,6 +102,7 @@ class Drill:
         self.journal = journal
         self.observer = observer
         self.interrupts = Interrupts()
+        self._diagnosis = Diagnosis()
         self._owed: list[Undo] = []
         self._injected_at: float | None = None
         self._path_lost_at: float | None = None
@@ -142,11 +143,14 @@ class Drill:
                 raise
             finally:
                 with self.interrupts.hold():
+                    if outcome != "completed":
+                        self._diagnosis.close()
                     left = self.world.close()
                     self._say("world-closed", left_behind=left)
                     if outcome != "completed":
                         self._end(outcome, left)
             report = self._report(phases, change, left, began)
+            self._diagnosis.close()
             self._end("completed", left, restored=report.restored, as_expected=report.as_expected)
         return report
 
@@ -284,6 +288,8 @@ class Drill:
         deadline = observation.started + limit
         self._say("job-started", phase=name, ranks=len(job), timeout=timeout)
         self.world.start(job, logs)
+        if name == "injected" and not triggers:
+            self._diagnosis.begin(self._logs("baseline"))  # with triggers, nothing may delay the look at the logs
         pending = list(triggers)
         while len(observation.ranks) < len(job) and time.time() < deadline:
             self._watch(observation, pending)
@@ -327,7 +333,7 @@ class Drill:
         found = {}
         for name in phases:
             self._say("triage-started", phase=name)
-            found[name] = diagnose(self._logs(name))
+            found[name] = self._diagnosis.report(self._logs(name))
             self.observer.tick()
         return found
 
