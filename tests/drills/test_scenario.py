@@ -124,3 +124,10 @@ def test_measures_are_those_that_are_measured():
     for name, keys in MEASURES.items():
         if keys and keys != ("*",) and tree[name]:
             assert set(keys) == set(tree[name]), name
+
+
+def test_cards_name_only_drills_that_exist():
+    """A card that promises a drill keeps its word."""
+    known = {scenario.name for scenario in bundled_scenarios()}
+    promised = {(card.id, name) for card in load_catalogue().cards.values() for name in card.drill.ids}
+    assert {pair for pair in promised if pair[1] not in known} == set()

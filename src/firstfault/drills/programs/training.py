@@ -65,11 +65,6 @@ def slow() -> None:
     time.sleep(600)
 
 
-def sluggish() -> None:
-    """Compute somewhat longer in every step from now on."""
-    options.pause *= 8
-
-
 def other_operation() -> None:
     """Call another collective than the other ranks do."""
     dist.all_gather([torch.empty_like(gradient) for _ in range(dist.get_world_size())], gradient)
@@ -85,7 +80,6 @@ FAULTS = {
     "cuda-oom": cuda_oom,
     "host-memory": host_memory,
     "slow": slow,
-    "sluggish": sluggish,
     "collective-type": other_operation,
     "collective-size": other_size,
 }
