@@ -9,18 +9,18 @@ from firstfault.checks.inventory import Inventory
 from firstfault.checks.kube import Container, PodView
 from firstfault.checks.outcome import Outcome, failed, passed
 from firstfault.checks.quantity import parse_quantity
-from firstfault.checks.workloads import collective_pods, gpu_containers
 
 _LEAST = 256 * 2**20
 
 
 def check(inventory: Inventory) -> Iterator[Outcome]:
-    """Judge containers with several GPUs, and ranks of distributed jobs."""
-    for pod in collective_pods(inventory):
+    """Judge containers with several GPUs."""
+    for pod in inventory.gpu_pods:
         if pod.get("hostIPC") is True:
             continue
-        for container in gpu_containers(pod):
-            yield _judge(pod, container)
+        for container in pod.containers:
+            if container.gpus > 1:
+                yield _judge(pod, container)
 
 
 def _judge(pod: PodView, container: Container) -> Outcome:
