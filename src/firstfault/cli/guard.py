@@ -74,6 +74,9 @@ def _cluster_options(command: Any) -> Any:
 @guard.command()
 @_cluster_options
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write.")
+@click.option(
+    "--from-audit", "audit", type=click.Path(path_type=Path), default=None, help="Render only what this audit asks for."
+)
 @click.option("--namespace", default="firstfault", show_default=True, help="Namespace of firstfault's own objects.")
 @click.option("--cluster", default="CLUSTER", show_default=True, help="Name of the cluster, for Terraform and S3.")
 @click.option("--evidence-bucket", default="EVIDENCE-BUCKET", show_default=True, help="S3 bucket for evidence.")
@@ -92,14 +95,21 @@ def _cluster_options(command: Any) -> Any:
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Write the answer there.")
 def render(
-    out: Path, on_edit: str | None, dry_run: bool, format_: str, output: Path | None, only: Any, **cluster: Any
+    out: Path,
+    audit: Path | None,
+    on_edit: str | None,
+    dry_run: bool,
+    format_: str,
+    output: Path | None,
+    only: Any,
+    **cluster: Any,
 ) -> None:
     """Write rules, policies, manifests and Terraform for this cluster into a folder."""
     from firstfault.guardrails import apply_tree, plan_tree  # noqa: PLC0415
     from firstfault.guardrails import render as build  # noqa: PLC0415
     from firstfault.report.guard import render_report  # noqa: PLC0415
 
-    built = build(_options(**cluster), list(only) if only is not None else None)
+    built = build(_options(**cluster), list(only) if only is not None else None, audit)
     changes = plan_tree(out, built.files) if dry_run else apply_tree(out, built.files, on_edit or "refuse")  # type: ignore[arg-type]
     write_output(render_report(built, changes, out, format_, dry_run=dry_run), output)
 

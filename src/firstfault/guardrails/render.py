@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from firstfault.errors import InputError
 from firstfault.guardrails.budget import refuse_missed_budgets
 from firstfault.guardrails.builders import BUILDERS
 from firstfault.guardrails.context import context
+from firstfault.guardrails.from_audit import Selection, select_from_audit
 from firstfault.guardrails.options import FEATURES, Options
 from firstfault.guardrails.registry import LIBRARY_DIR, fill, load_guardrails, load_tests, select
 from firstfault.guardrails.rules import promtool_tests, rule_group
@@ -30,18 +31,21 @@ class Rendered(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         files: Text by path, sorted by path.
         guardrails: What was rendered.
+        selection: What an audit asked for, where one was given.
     """
 
     files: dict[str, str]
     guardrails: list[Guardrail]
+    selection: Selection | None = None
 
 
-def render(options: Options, only: list[str] | None = None) -> Rendered:
+def render(options: Options, only: list[str] | None = None, audit: Path | None = None) -> Rendered:
     """Build the tree for a cluster. The same options give the same bytes.
 
     Args:
         options: What the cluster has.
         only: Guardrail ids or checklist items; None takes everything that applies.
+        audit: Report of an audit; only what it asks for is rendered.
 
     Raises:
         UsageError: A name in `only` does not exist, or a rule would miss the budget that it declares.
@@ -49,6 +53,10 @@ def render(options: Options, only: list[str] | None = None) -> Rendered:
     guardrails = load_guardrails(options)
     if only is not None:
         guardrails = select(guardrails, only)
+    selection = None
+    if audit is not None:
+        selection = select_from_audit(audit, guardrails)
+        guardrails = selection.guardrails
     refuse_missed_budgets(guardrails, options.intervals)
     files: dict[str, str] = {}
     components: dict[str, list[str]] = {}
@@ -58,9 +66,10 @@ def render(options: Options, only: list[str] | None = None) -> Rendered:
         for name in guardrail.builders:
             for path, component, text in BUILDERS[name](guardrail, options):
                 _add(files, components, path, component, header(guardrail, comment_of(path)) + text)
+    _add_namespace(options, files, components)
     _add_kustomizations(files, components)
     files["README.md"] = _readme(guardrails, options, components)
-    return Rendered(files=dict(sorted(files.items())), guardrails=guardrails)
+    return Rendered(files=dict(sorted(files.items())), guardrails=guardrails, selection=selection)
 
 
 def comment_of(path: str) -> str:
@@ -123,6 +132,13 @@ def _add_templates(g: Guardrail, options: Options, files: dict[str, str], compon
         if path.endswith(".json"):
             json.loads(text)  # a template that is no longer JSON after filling is a defect of the library
         _add(files, components, path, output.component, header(g, comment_of(path), output.serves) + text)
+
+
+def _add_namespace(options: Options, files: dict[str, str], components: dict[str, list[str]]) -> None:
+    """Add the namespace to a partial tree whose components need it."""
+    namespace = next(g for g in load_guardrails(options) if g.id == "namespace")
+    if components and "base" not in components:
+        _add_templates(namespace, options, files, components)
 
 
 def _add_kustomizations(files: dict[str, str], components: dict[str, list[str]]) -> None:

@@ -25,13 +25,19 @@ def render_report(rendered: Rendered, changes: list[Change], out: Path, format_:
             "dry_run": dry_run,
             "guardrails": [{"id": g.id, "title": g.title, "serves": g.serves} for g in rendered.guardrails],
             "changes": changes,
+            "because": rendered.selection.because if rendered.selection else None,
+            "by_hand": rendered.selection.by_hand if rendered.selection else None,
         }
         return msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n"
+    chosen = rendered.selection
     counts = Counter(change.action for change in changes)
     lines = [f"  {change.action:9} {change.path}" for change in changes if change.action != "unchanged"]
     said = ", ".join(f"{counts[action]} {action}" for action in sorted(counts)) or "nothing"
     verb = "would write" if dry_run else "wrote"
     lines.append(f"{verb} {out}: {len(rendered.guardrails)} guardrails; files: {said}")
+    if chosen:
+        lines += [f"  {name}: closes or notices {', '.join(checks)}" for name, checks in sorted(chosen.because.items())]
+        lines += [f"  to change by hand, see the audit: {check}" for check in chosen.by_hand]
     return "\n".join(lines) + "\n"
 
 
