@@ -77,6 +77,24 @@ def test_every_scenario_is_listed_with_all_its_paths_best_first():
     assert not xid.within_goal
 
 
+def test_what_covers_a_scenario_only_in_part_does_not_decide_its_budget():
+    """Refusing a Pod without an EFA request is immediate, and says nothing about a missing plugin."""
+    report = budget(Options(mode="enforce", instance_types=("p5.48xlarge",)))
+
+    fallback = report.scenarios[6]
+    assert fallback.paths[0].partial
+    assert fallback.paths[0].seconds == 0
+    assert fallback.best == "FirstFaultEFAIdle"
+
+
+def test_admission_counts_only_where_it_refuses():
+    """In audit mode a violation is only counted."""
+    enforce, audit = (budget(Options(mode=mode)).scenarios[3] for mode in ("enforce", "audit"))
+
+    assert enforce.budget_s == 0
+    assert audit.best.startswith("FirstFaultPolicyViolated")
+
+
 def test_every_rule_declares_a_budget_that_the_default_intervals_keep():
     """Otherwise the default tree could not be rendered."""
     for guardrail in load_guardrails(Options(), everything=True):

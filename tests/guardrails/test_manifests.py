@@ -161,7 +161,7 @@ def test_alertmanager_accepts_its_configuration_and_routes_by_severity(tmp_path)
     assert route("alertname=FirstFaultWatchdog", "guardrail=sensors", "severity=none") == "dead-man"
     assert route("alertname=FirstFaultGPULost", "guardrail=gpu-lost", "severity=critical") == "pager"
     assert route("alertname=FirstFaultXIDProgram", "guardrail=xid", "severity=warning") == "chat"
-    assert route("alertname=Other", "severity=critical") == "default"
+    assert route("alertname=Other", "severity=critical") == "chat"
 
 
 def test_the_dashboard_asks_only_what_can_be_parsed():

@@ -59,6 +59,7 @@ class PathBudget(msgspec.Struct, frozen=True, kw_only=True):
         scenarios: Scenarios that it notices.
         terms: The sum's terms.
         note: What it covers, and what it does not.
+        partial: It covers only one way in which the scenario comes about, and does not decide its budget.
     """
 
     path: str
@@ -72,6 +73,7 @@ class PathBudget(msgspec.Struct, frozen=True, kw_only=True):
     scenarios: list[str]
     terms: list[TermSum]
     note: str = ""
+    partial: bool = False
 
 
 class ScenarioBudget(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,7 +198,7 @@ def _scenario(scenario: Scenario, rules: list[PathBudget], ids: set[str], option
     paths = [path for path in rules if scenario.id in path.scenarios]
     paths += [_other(p, scenario.id, options) for p in scenario.paths if not p.guardrail or p.guardrail in ids]
     paths.sort(key=lambda path: (path.seconds is None, path.seconds or 0, path.path))
-    best = next((path for path in paths if path.seconds is not None), None)
+    best = next((path for path in paths if path.seconds is not None and not path.partial), None)
     seconds = best.seconds if best else None
     return ScenarioBudget(
         id=scenario.id,
@@ -217,9 +219,16 @@ def _other(path: OtherPath, scenario: str, options: Options) -> PathBudget:
     if path.kind == "admission" and options.mode == "audit":
         available, note = False, f"refuses only with --mode enforce; {note}"
     terms = [TermSum(name=t.what, seconds=t.seconds, what=t.what, basis=t.basis) for t in path.terms]
-    return _path(
-        path.path, path.kind, terms, guardrail=path.guardrail, available=available, note=note, scenarios=[scenario]
+    answer = _path(
+        path.path,
+        path.kind,
+        terms,
+        guardrail=path.guardrail,
+        available=available,
+        note=note,
+        scenarios=[scenario],
     )
+    return msgspec.structs.replace(answer, partial=path.partial)
 
 
 def _path(

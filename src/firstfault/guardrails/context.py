@@ -16,8 +16,8 @@ __all__ = ["SMOKE_DEADLINE_S", "SMOKE_START_S", "context", "metric_label"]
 
 # From the CronJob's minute until a failed rung is exposed: scheduling and image start, then at most 5 s per rung.
 SMOKE_START_S = 60
-# When a run counts as failed because it did not end: the Job's activeDeadlineSeconds (180) and a minute.
-SMOKE_DEADLINE_S = 240
+# When a run counts as failed because it did not end: the Job's activeDeadlineSeconds (300) and a minute.
+SMOKE_DEADLINE_S = 360
 
 
 def metric_label(key: str) -> str:
@@ -87,6 +87,8 @@ def _smoke(options: Options) -> dict[str, str]:
     stale = 2 * period + 60
     return {
         "smoke_image": options.smoke_image,
+        # Known only where all GPU nodes are of one type; a node's label cannot be read from within a Pod.
+        "smoke_instance_type": options.instance_types[0] if len(options.instance_types) == 1 else "",
         "smoke_node_selector": _smoke_nodes(options),
         "smoke_success": metrics.SMOKE_SUCCESS,
         "smoke_rung_ok": metrics.SMOKE_RUNG_OK,

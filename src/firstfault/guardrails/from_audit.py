@@ -75,4 +75,4 @@ def _read(path: Path) -> dict[str, Any]:
         )
     if not all(isinstance(item, dict) and isinstance(item.get("check"), str) for item in findings):
         raise InputError(f"{path}: a finding has no check", "write it with `firstfault audit PATH --format json`")
-    return report
+    return dict(report)

@@ -189,6 +189,7 @@ class OtherPath(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         terms: Its latency.
         guardrail: The guardrail which brings it; it counts only where that one is rendered.
         release: False: not in this release.
+        partial: It covers only one way in which the scenario comes about, so it does not decide the scenario's budget.
         note: What it covers, and what it does not.
     """
 
@@ -197,6 +198,7 @@ class OtherPath(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     terms: list[Term] = []
     guardrail: str = ""
     release: bool = True
+    partial: bool = False
     note: str = ""
 
 

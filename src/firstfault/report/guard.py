@@ -64,6 +64,8 @@ def _line(path: PathBudget) -> str:
         return f"   -    {path.path} ({path.note})" if path.note else f"   -    {path.path}"
     terms = " + ".join(f"{'~' if term.basis == 'assumed' else ''}{term.name} {term.seconds:g}" for term in path.terms)
     mark = "" if path.within_minute else "  not < 60 s"
+    if path.partial:
+        mark += f"  (partial: {path.note})"
     return f"{path.seconds:6g} s  {path.path} = {terms or 0}; mostly {path.dominant}{mark}"
 
 
