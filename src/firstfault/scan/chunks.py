@@ -29,12 +29,20 @@ class Chunk:
     """
 
     def __init__(
-        self, data: bytes = b"", *, number: int = 0, descriptor: int = -1, start: int = 0, is_last: bool = False
+        self,
+        data: bytes = b"",
+        *,
+        number: int = 0,
+        descriptor: int = -1,
+        start: int = 0,
+        size: int = 0,
+        is_last: bool = False,
     ) -> None:
         self.number = number
         self._data = data
         self._descriptor = descriptor
         self._start = start
+        self._size = size
         self.is_last = is_last
 
     def read(self) -> bytes:
@@ -44,20 +52,17 @@ class Chunk:
         # One byte before, to see whether a line begins at the very start.
         before = 1 if self._start else 0
         offset = self._start - before
-        data = os.pread(self._descriptor, before + CHUNK_BYTES + OVERHANG, offset)
+        wanted = min(CHUNK_BYTES + OVERHANG, self._size - self._start)
+        data = os.pread(self._descriptor, before + wanted, offset)
         begin = data.find(b"\n", 0, before + CHUNK_BYTES) + 1 if before else 0
         if before and not begin:
             return b""  # the middle of a line that began earlier and ends later
         if self.is_last:
-            return data[begin:] + self._rest(offset + len(data))
+            return data[begin:] if begin else data
         end = data.find(b"\n", before + CHUNK_BYTES - 1) + 1
         if end:
             return data[begin:end]
         return data[begin:] + self._rest_of_line(offset + len(data))
-
-    def _rest(self, offset: int) -> bytes:
-        """What was appended to the file since it was measured, up to a limit."""
-        return os.pread(self._descriptor, OVERHANG, offset)
 
     def _rest_of_line(self, offset: int) -> bytes:
         rest = b""
@@ -70,10 +75,11 @@ class Chunk:
 
 
 def file_chunks(file: BinaryIO) -> Iterator[Chunk]:
-    """Yield the chunks of a plain file; workers read them."""
+    """Yield the chunks of a plain file as large as it is now; workers read them."""
     size = os.fstat(file.fileno()).st_size
     for number, start in enumerate(range(0, max(size, 1), CHUNK_BYTES)):
-        yield Chunk(number=number, descriptor=file.fileno(), start=start, is_last=start + CHUNK_BYTES >= size)
+        last = start + CHUNK_BYTES >= size
+        yield Chunk(number=number, descriptor=file.fileno(), start=start, size=size, is_last=last)
 
 
 def stream_chunks(stream: BinaryIO) -> Iterator[Chunk]:

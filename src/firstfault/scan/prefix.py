@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from calendar import timegm
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -62,9 +63,7 @@ def parse_prefix(line: str) -> Prefix:
 
 
 def _peel(head: str, position: int, prefix: Prefix) -> int:
-    for starts, pattern, handle in _PREFIXES:
-        if starts and head[position] not in starts:
-            continue
+    for pattern, handle in _by_first_character(head[position]):
         if (found := pattern.match(head, position)) and handle(found, prefix) is not False:
             return found.end()
     return 0
@@ -104,11 +103,9 @@ def _set_date(found: re.Match[str], prefix: Prefix) -> None:
     part = found.groupdict()
     if part.get("year") is None or (prefix.time is not None and not prefix.clock):
         return
-    month = part["month"]
-    number = _MONTHS.get(month) or (int(month) if month.isdigit() else 0)
-    if not 1 <= number <= 12:
+    seconds = _seconds(int(part["year"]), part)
+    if seconds is None:
         return
-    seconds = timegm((int(part["year"]), number, int(part["day"]), int(part["h"]), int(part["m"]), int(part["s"])))
     prefix.time = seconds + _fraction(part.get("f")) - _zone(part.get("zone"))
     prefix.clock = ""
 
@@ -117,12 +114,10 @@ def _set_yearless(found: re.Match[str], prefix: Prefix) -> None:
     if prefix.time is not None:
         return
     part = found.groupdict()
-    month = part["month"]
-    number = _MONTHS.get(month) or (int(month) if month.isdigit() else 0)
-    if not 1 <= number <= 12:
-        return
     # 1972 is a leap year: 29 February exists.
-    seconds = timegm((1972, number, int(part["day"]), int(part["h"]), int(part["m"]), int(part["s"])))
+    seconds = _seconds(1972, part)
+    if seconds is None:
+        return
     prefix.time = seconds + _fraction(part.get("f"))
     prefix.clock = "yearless"
     if part.get("host") and not prefix.stream:
@@ -136,6 +131,22 @@ def _set_uptime(found: re.Match[str], prefix: Prefix) -> None:
 
 def _skip(_found: re.Match[str], _prefix: Prefix) -> None:
     return
+
+
+@lru_cache(maxsize=64)
+def _midnight(year: int, month: int, day: int) -> int | None:
+    try:
+        return timegm((year, month, day, 0, 0, 0))
+    except ValueError:  # 31 February: no date after all
+        return None
+
+
+def _seconds(year: int, part: dict[str, str]) -> int | None:
+    """Seconds since the epoch of the date and clock in a match; None where it is no date."""
+    month = part["month"]
+    number = _MONTHS.get(month) or (int(month) if month.isdigit() else 0)
+    midnight = _midnight(year, number, int(part["day"])) if 1 <= number <= 12 else None
+    return None if midnight is None else midnight + int(part["h"]) * 3600 + int(part["m"]) * 60 + int(part["s"])
 
 
 def _fraction(digits: str | None) -> float:
@@ -223,6 +234,15 @@ _PREFIXES: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str], Prefix], b
     (_DIGITS, re.compile(r"(?P<rank>\d{1,6}): (?=\S)"), _set_slurm_rank),
     (_DIGITS, re.compile(r"(?P<stream>\d+\.\d+\.\d+\.\d+): (?=\S)"), _set_stream),
 )
+
+
+@cache
+def _by_first_character(
+    character: str,
+) -> tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Prefix], bool | None]], ...]:
+    """The prefixes that can begin with a character, in order."""
+    return tuple((pattern, handle) for starts, pattern, handle in _PREFIXES if not starts or character in starts)
+
 
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])rank[-_.=]?(\d+)(?!\d)", re.IGNORECASE)
 

@@ -12,6 +12,7 @@ import msgspec
 from firstfault.catalogue import load_catalogue
 from firstfault.errors import InputError
 from firstfault.model import Observation, SourceInfo, TextLine
+from firstfault.scan.children import can_fork, map_shares
 from firstfault.scan.chunks import Chunk, file_chunks, make_readable, stream_chunks
 from firstfault.scan.engine import Engine, load_engine
 from firstfault.scan.lines import Examined, LineCollector, examine
@@ -21,7 +22,7 @@ from firstfault.scan.sources import Source, SourceProblem
 from firstfault.scan.writers import attribute_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
     from concurrent.futures import Future
 
@@ -29,6 +30,9 @@ __all__ = ["ScanProblem", "ScanResult", "Scanner", "shared_scanner"]
 
 BATCH_BYTES = 1024 * 1024
 PIECES = 16
+# Files up to this size are scanned in one go; from so many on, several processes share them.
+SMALL_BYTES = 8 * 1024 * 1024
+MANY_FILES = 64
 CLASSIFIED_BYTES = 8192
 # Lines that are wanted once are sought in the first chunks, then in a sample.
 FIRST_CHUNKS = 16
@@ -59,6 +63,14 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
 
     observations: list[Observation]
     sources: list[SourceInfo]
+    problems: list[ScanProblem] = []
+
+
+class _Part(msgspec.Struct):
+    """What came of one source."""
+
+    observations: list[Observation] = []
+    infos: list[SourceInfo] = []
     problems: list[ScanProblem] = []
 
 
@@ -98,23 +110,53 @@ class Scanner:
 
     def scan(self, sources: Iterable[Source | SourceProblem]) -> ScanResult:
         """Read all sources once."""
-        observations: list[Observation] = []
-        infos: list[SourceInfo] = []
-        problems: list[ScanProblem] = []
+        parts: list[_Part] = []
+        small: list[tuple[int, Source]] = []
         joint = JointAnalysis()
         for source in sources:
             if isinstance(source, SourceProblem):
-                problems.append(ScanProblem(source=source.name, error=str(source.error), fatal=source.level == "error"))
-                continue
-            collector = LineCollector(self._patterns, source.name, "log")
-            try:
-                self._scan_source(source, collector, joint)
-            except (InputError, OSError) as error:
-                problems.append(ScanProblem(source=source.name, error=str(error)))
-            observations += collector.observations()
-            infos.append(collector.info())
-        observations += self._joint_findings(joint)
-        return ScanResult(observations=attribute_ranks(observations), sources=infos, problems=problems)
+                fatal = source.level == "error"
+                parts.append(_Part(problems=[ScanProblem(source=source.name, error=str(source.error), fatal=fatal)]))
+            elif source.path is not None and (source.size or 0) <= SMALL_BYTES:
+                small.append((len(parts), source))
+                parts.append(_Part())
+            else:
+                parts.append(self._scan_one(source, joint))
+        for (place, _), part in zip(small, self._scan_small([source for _, source in small], joint), strict=True):
+            parts[place] = part
+        observations = [item for part in parts for item in part.observations] + self._joint_findings(joint)
+        return ScanResult(
+            observations=attribute_ranks(observations),
+            sources=[info for part in parts for info in part.infos],
+            problems=[problem for part in parts for problem in part.problems],
+        )
+
+    def _scan_small(self, sources: list[Source], joint: JointAnalysis) -> list[_Part]:
+        """Scan small files; where there are many, in several processes."""
+        if len(sources) < MANY_FILES or not can_fork():
+            return [self._scan_one(source, joint) for source in sources]
+
+        def work(share: Sequence[Source]) -> bytes:
+            own = JointAnalysis()
+            return pickle.dumps((msgspec.msgpack.encode([self._scan_one(source, own) for source in share]), own))
+
+        import pickle  # noqa: PLC0415 - of our own child's answer, nobody else's
+
+        parts: list[_Part] = []
+        for answer in map_shares(work, sources, self._workers):
+            encoded, own = pickle.loads(answer)  # noqa: S301 - see above
+            parts += msgspec.msgpack.decode(encoded, type=list[_Part])
+            joint.merge(own)
+        return parts
+
+    def _scan_one(self, source: Source, joint: JointAnalysis) -> _Part:
+        collector = LineCollector(self._patterns, source.name, "log")
+        problems = []
+        try:
+            self._scan_source(source, collector, joint)
+        except (InputError, OSError) as error:
+            problems.append(ScanProblem(source=source.name, error=str(error)))
+        return _Part(observations=collector.observations(), infos=[collector.info()], problems=problems)
 
     def _scan_source(self, source: Source, collector: LineCollector, joint: JointAnalysis) -> None:
         head = source.head()

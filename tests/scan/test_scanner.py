@@ -1,0 +1,116 @@
+"""Scanning whole inputs: chunks, line numbers, colours, many files, many equal lines."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+import pytest
+
+from firstfault.scan import Source, children, scan, scan_sources
+from firstfault.scan import chunks as chunks_module
+from firstfault.scan import scanner as scanner_module
+
+FAULT = "torch.distributed.DistNetworkError: The client socket has timed out after 5000ms while trying to connect to (m, 1)."
+FILLER = "2026-03-01 10:00:00,000 INFO a line like any other, number {}\n"
+
+
+def faults(result):
+    return [item for item in result.observations if item.cause == "network.c10d.unreachable"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("as_stream", [False, True])
+def test_line_and_offset_across_chunks(tmp_path, monkeypatch, end, as_stream):
+    """However the chunks are cut, a line has the number and the offset that an editor and `dd` would show."""
+    monkeypatch.setattr(chunks_module, "CHUNK_BYTES", 4096)
+    monkeypatch.setattr(chunks_module, "OVERHANG", 128)
+    wanted = {1, 57, 58, 400, 999, 1000}
+    lines = [
+        FAULT.replace("(m", f"(m{number}") if number in wanted else FILLER.format(number).strip()
+        for number in range(1, 1001)
+    ]
+    data = end.join(lines).encode() + end.encode()
+    path = tmp_path / "a.log"
+    path.write_bytes(data)
+    if as_stream:  # noqa: SIM108 - two ways in, side by side
+        result = scan_sources([Source("a.log", lambda: io.BytesIO(data))])
+    else:
+        result = scan([path])
+    found = {item.line: item for item in faults(result)}
+    assert set(found) == wanted
+    for number, item in found.items():
+        assert data[item.offset :].startswith(f"{FAULT[:20]}".encode())
+        assert f"(m{number}," in item.text
+    assert result.sources[0].lines == 1000
+    assert result.sources[0].bytes == len(data)
+
+
+def test_lines_longer_than_a_chunk(tmp_path, monkeypatch):
+    """A line that spans several chunks is seen once, as one line."""
+    monkeypatch.setattr(chunks_module, "CHUNK_BYTES", 1024)
+    monkeypatch.setattr(chunks_module, "OVERHANG", 64)
+    path = tmp_path / "a.log"
+    path.write_text(f"first\n{'x' * 5000} {FAULT} {'y' * 5000}\nlast\n{FAULT}\n")
+    found = faults(scan([path]))
+    assert sorted({item.line for item in found}) == [2, 4]
+    assert all("client socket has timed out" in item.text for item in found)
+
+
+def test_colours_and_progress_bars(tmp_path):
+    """Escape sequences inside a message and carriage returns before it do not hide it."""
+    path = tmp_path / "a.log"
+    coloured = FAULT.replace("timed out", "\x1b[1;31mtimed\x1b[0m out")
+    path.write_bytes(f"one\n\r 10%|#  | 1/10\r 20%|## | 2/10\r{coloured}\nthree\n".encode())
+    (item, *_) = faults(scan([path]))
+    assert "\x1b" not in item.text
+    assert item.line == 2
+
+
+def test_equal_lines_are_kept_as_first_last_and_count(tmp_path):
+    """A million equal lines are two observations; the count says how many they stand for."""
+    path = tmp_path / "a.log"
+    path.write_text(f"{FAULT}\n" * 5000)
+    found = [item for item in faults(scan([path])) if item.signature.endswith("client-socket-timed-out")]
+    assert [item.line for item in found] == [1, 5000]
+    assert sum(item.repeats for item in found) == 5000
+
+
+def test_ranks_without_end_are_bounded(tmp_path, monkeypatch):
+    """A log that names ever new ranks and values cannot fill the memory."""
+    monkeypatch.setattr("firstfault.scan.lines.WRITERS", 50)
+    path = tmp_path / "a.log"
+    path.write_text("".join(f"[rank{n}]: {FAULT.replace('(m', f'(m{n}')}\n" for n in range(2000)))
+    assert len(scan([path]).observations) < 1500
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="work is shared among forked processes on Linux only")
+class TestManyFiles:
+    """Hundreds of small files are shared among processes; nobody notices but the clock."""
+
+    @pytest.fixture
+    def folder(self, tmp_path):
+        for number in range(90):
+            (tmp_path / f"rank-{number}.log").write_text(f"[rank{number}]: {FAULT if number % 7 == 0 else 'fine'}\n")
+        return tmp_path
+
+    def test_same_result(self, folder, monkeypatch):
+        """One process or two: the same observations in the same order."""
+        monkeypatch.setattr(scanner_module, "can_fork", lambda: False)
+        alone = scan([folder])
+        monkeypatch.setattr(scanner_module, "can_fork", lambda: True)
+        monkeypatch.setattr(scanner_module.shared_scanner(), "_workers", 3)
+        assert scan([folder]) == alone
+        assert len(faults(alone)) >= 13
+
+    def test_a_child_that_dies_loses_nothing(self):
+        """The share of a child that fails is done again by the parent."""
+        parent = os.getpid()
+
+        def work(share):
+            if os.getpid() != parent:
+                os._exit(9)
+            return ",".join(share).encode()
+
+        assert children.map_shares(work, ["a", "b", "c", "d", "e"], 2) == [b"a,b,c", b"d,e"]
