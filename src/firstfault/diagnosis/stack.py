@@ -59,7 +59,45 @@ def _what_nodes_offer(facts: Facts) -> list[Observation]:
         return [_derived(waiting[0], "infra.gpu.exhausted", "nodes-offer-gpus", 0.75)]
     if facts.has("node.offers-none") or (facts.has("node.capacity") and not facts.has("health.describe-allocatable")):
         return [_derived(waiting[0], "infra.node.no-gpu", "no-node-offers-one", 0.75)]
+    if facts.has("scheduler.selector-mismatch"):
+        # Some nodes are not wanted, the wanted ones are full: whoever selects GPU nodes finds them taken.
+        return [_derived(waiting[0], "infra.gpu.exhausted", "selected-nodes-are-full", 0.62)]
     return []
 
 
-STACK_RULES: tuple[Callable[[Facts], list[Observation]], ...] = (_platform_owns_the_stack, _what_nodes_offer)
+def _driver_container_failed(facts: Facts) -> list[Observation]:
+    """A module that does not load inside the operator's driver container: the operator could not install the driver."""
+    if not facts.has("driver.container"):
+        return []
+    roots = _roots(facts, "driver.module.load-failed", "driver.version.mismatch", "driver.nouveau.loaded")
+    if not roots:
+        return []
+    strongest = max(item.strength for item in roots)
+    return [_derived(roots[0], "driver.operator.driver-failed", "in-driver-container", min(0.9, strongest + 0.04))]
+
+
+def _disk_size_ignored(facts: Facts) -> list[Observation]:
+    """The node has far less disk than was configured: the launch template won."""
+    for asked in facts.signals.get("disk.configured", ()):
+        for got in facts.signals.get("disk.capacity", ()):
+            if int(got.fields["kib"]) * 1024 < 0.6 * int(asked.fields["gb"]) * 1e9:
+                return [_derived(got, "infra.launchtemplate.disk-ignored", "less-than-configured", 0.8)]
+    return []
+
+
+def _mesh_between_ranks(facts: Facts) -> list[Observation]:
+    """NCCL starts and never gets ready, in a Pod with a service-mesh sidecar."""
+    sidecar = facts.first("mesh.sidecar")
+    progress = facts.has("nccl.init-complete", "job.step", "job.sum", "job.finished", "nccl.destroyed")
+    if sidecar is None or progress or not facts.has("nccl.speaks"):
+        return []
+    return [_derived(sidecar, "network.mesh.sidecar", "sidecar-and-no-communicator", 0.5)]
+
+
+STACK_RULES: tuple[Callable[[Facts], list[Observation]], ...] = (
+    _platform_owns_the_stack,
+    _what_nodes_offer,
+    _driver_container_failed,
+    _disk_size_ignored,
+    _mesh_between_ranks,
+)
