@@ -12,8 +12,16 @@ from firstfault.checks.helm import helm_releases
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.located import Place, dig, place_of
 from firstfault.checks.prometheus import parse_duration
+from firstfault.checks.promql import gpu_alerts
 
-__all__ = ["AlertmanagerTree", "Route", "alertmanager_trees", "evaluation_interval", "scrape_interval"]
+__all__ = [
+    "AlertmanagerTree",
+    "Route",
+    "alertmanager_trees",
+    "critical_labels",
+    "evaluation_interval",
+    "scrape_interval",
+]
 
 _MATCHER = re.compile(r"\s*([\w.]+)\s*(=~|!~|!=|=)\s*\"?(.*?)\"?\s*$")
 _STACK = "kube-prometheus-stack"
@@ -52,7 +60,10 @@ class AlertmanagerTree(msgspec.Struct, frozen=True, eq=False):
     camel: bool = False
 
     def routes(self, labels: dict[str, Any]) -> list[Route]:
-        """Return the routes on which an alert with these labels ends; `continue` makes several."""
+        """Return the routes on which an alert with these labels ends; `continue` makes several.
+
+        A label called "*" stands for any others: a route that asks for labels that are not given then matches.
+        """
         root = self.body.get("route")
         if not isinstance(root, dict):
             return []
@@ -112,7 +123,11 @@ def _matches(route: dict[str, Any], labels: dict[str, Any]) -> bool:
             for part in str(item).strip("{} ").split(","):
                 if match := _MATCHER.match(part):
                     conditions.append((match[1], match[2], match[3]))
-    return all(_holds(str(labels.get(name, "")), operator, value) for name, operator, value in conditions)
+    return all(
+        _holds(str(labels.get(name, "")), operator, value)
+        or ("*" in labels and name not in labels and name != "alertname" and not operator.startswith("!"))
+        for name, operator, value in conditions
+    )
 
 
 def _holds(actual: str, operator: str, wanted: str) -> bool:
@@ -142,6 +157,16 @@ def alertmanager_trees(inventory: Inventory) -> list[AlertmanagerTree]:
 
     trees: list[AlertmanagerTree] = inventory.memo("alertmanager_trees", make)
     return trees
+
+
+def critical_labels(inventory: Inventory) -> list[dict[str, Any]]:
+    """Return the labels of the critical GPU alerts of the inputs; where there is none, those of any critical alert."""
+    found = [
+        {**alert.labels, "alertname": alert.name}
+        for alert in gpu_alerts(inventory)
+        if str(alert.labels.get("severity", "")).lower() == "critical"
+    ]
+    return found or [{"severity": "critical", "*": ""}]
 
 
 def scrape_interval(inventory: Inventory, metric: str) -> float | None:

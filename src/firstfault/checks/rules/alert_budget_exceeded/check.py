@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from firstfault.checks.alerting import alertmanager_trees, evaluation_interval, scrape_interval
+from firstfault.checks.exporter import collect_interval
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.outcome import Outcome, failed, passed, unknown
 from firstfault.checks.prometheus import AlertRule
@@ -33,14 +34,15 @@ def _judge(inventory: Inventory, alert: AlertRule) -> Outcome:
     evaluation = alert.interval_s if alert.interval_s is not None else evaluation_interval(inventory)
     scrapes = [seconds for metric in metrics if (seconds := scrape_interval(inventory, metric)) is not None]
     terms = {
+        "collect interval": collect_interval(inventory) if any(name.startswith("DCGM") for name in metrics) else 0.0,
         "scrape interval": max(scrapes) if scrapes else None,
         "evaluation interval": evaluation,
         "for": _held(alert.hold_s, evaluation),
         "group_wait": max(waits) if waits else None,
     }
-    known = {name: seconds for name, seconds in terms.items() if seconds is not None}
+    known = {name: seconds for name, seconds in terms.items() if seconds}
     total = sum(known.values())
-    largest = max(known, key=lambda name: known[name])
+    largest = max(known, key=lambda name: known[name], default="for")
     words = " + ".join(f"{seconds:g} s {name}" for name, seconds in known.items())
     missing = [name for name, seconds in terms.items() if seconds is None]
     rest = f"; not in the inputs: {', '.join(missing)}" if missing else ""

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from firstfault.checks.alerting import AlertmanagerTree, Route, alertmanager_trees
+from firstfault.checks.alerting import AlertmanagerTree, Route, alertmanager_trees, critical_labels
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.outcome import Outcome, failed, passed
 
 
 def check(inventory: Inventory) -> Iterator[Outcome]:
-    """Judge where an alert with severity=critical ends; one receiver that sends is enough."""
+    """Judge where critical alerts end; of several receivers of one alert, one that sends is enough."""
     for tree in alertmanager_trees(inventory):
-        routes = tree.routes({"severity": "critical"})
-        if not routes:
-            continue
-        dead = [reason for route in routes if (reason := _why_dead(tree, route))]
-        first = routes[0]
-        subject = f"{tree.subject}#critical"
-        if len(dead) == len(routes):
-            yield failed(tree.place_of_receiver(first.receiver), subject, "; ".join(dict.fromkeys(dead)))
-        else:
-            yield passed(tree.place_of_receiver(first.receiver), subject)
+        told: set[str] = set()
+        for labels in critical_labels(inventory):
+            routes = tree.routes(labels)
+            receiver = routes[0].receiver if routes else ""
+            if not routes or receiver in told:
+                continue
+            told.add(receiver)
+            dead = [reason for route in routes if (reason := _why_dead(tree, route))]
+            subject = f"{tree.subject}#{labels.get('alertname', 'critical')}"
+            if len(dead) == len(routes):
+                yield failed(tree.place_of_receiver(receiver), subject, "; ".join(dict.fromkeys(dead)))
+            else:
+                yield passed(tree.place_of_receiver(receiver), subject)
 
 
 def _why_dead(tree: AlertmanagerTree, route: Route) -> str:
