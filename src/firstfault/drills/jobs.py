@@ -184,7 +184,11 @@ def processes(
         here = {key: value.replace("{host}", host) for key, value in common.items()}
         if launcher == "torchrun":
             argv = _torchrun(command, common, nodes=len(hosts), index=index, ranks=len(ranks), timeout=timeout)
+            if set(ranks) <= set(workload.missing):
+                continue
             env = {**here, **workload.rank_env.get(ranks[0], {})}
+            for name in workload.rank_unset.get(ranks[0], []):
+                env.pop(name, None)
             log = f"rank-{ranks[0]}.{host}.log"
             found.append(Process(rank=ranks[0], node=node, host=host, argv=argv, env=env, log=log))
             continue

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from firstfault.act import netlink, nftables
 from firstfault.drills.injectors.base import Injector
 from firstfault.drills.relay import Relay
+from firstfault.errors import UnsupportedError
 from firstfault.model.drill import Change
 
 if TYPE_CHECKING:
@@ -43,6 +46,17 @@ class _Kernel(Protocol):
     def unplug_from_bridge(self, node: str) -> socket.socket: ...
 
     def plug_into_bridge(self, node: str) -> None: ...
+
+
+@contextlib.contextmanager
+def _kernel_needs(what: str) -> Iterator[None]:
+    """Say what a kernel lacks that refuses a fault."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in {errno.ENOENT, errno.EOPNOTSUPP, errno.EPROTONOSUPPORT, errno.EPERM}:
+            raise
+        raise UnsupportedError(f"this kernel refuses {what}: {error.strerror}", "run this drill elsewhere") from error
 
 
 class DropPackets(Injector, frozen=True, kw_only=True, tag="drop-packets"):
@@ -118,7 +132,8 @@ class DropPackets(Injector, frozen=True, kw_only=True, tag="drop-packets"):
             ),
         ]
         for node in self.nodes:
-            world.net.netlink(node, netlink.NETLINK_NETFILTER, nftables.replace_table(table, content), batch=True)
+            with _kernel_needs("nf_tables with numgen and reject"):
+                world.net.netlink(node, netlink.NETLINK_NETFILTER, nftables.replace_table(table, content), batch=True)
 
     @classmethod
     def undo(cls, world: _Network, record: dict[str, Any]) -> None:
@@ -178,7 +193,8 @@ class LimitedRate(Injector, frozen=True, kw_only=True, tag="limited-rate"):
     def inject(self, world: _Network) -> None:
         """Add the queueing discipline."""
         for node in self.nodes:
-            world.net.limit_rate(node, round(self.mbit_per_s * 1e6))
+            with _kernel_needs("the queueing discipline tbf (module sch_tbf)"):
+                world.net.limit_rate(node, round(self.mbit_per_s * 1e6))
 
     @classmethod
     def undo(cls, world: _Network, record: dict[str, Any]) -> None:
