@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 
 import pytest
 from click.testing import CliRunner
@@ -397,3 +400,26 @@ class TestCommandLine:
         odd.append({"address": "y", "type": "aws_security_group_rule", "change": {"actions": ["create"], "after": {}}})
 
         assert self.run(tmp_path, json.dumps(plan(*odd))).return_value == 0
+
+
+@pytest.mark.terraform
+@pytest.mark.skipif(shutil.which("terraform") is None, reason="terraform is not installed")
+def test_a_plan_as_terraform_writes_it_is_read(tmp_path):
+    """The real program's JSON, with resources that need no provider: nothing in it concerns security groups."""
+    (tmp_path / "main.tf").write_text(
+        'resource "terraform_data" "x" {\n  for_each = toset(["a", "b"])\n  input = each.key\n}\n'
+    )
+    environment = {**os.environ, "CHECKPOINT_DISABLE": "1", "TF_IN_AUTOMATION": "1"}
+
+    def terraform(*arguments):
+        command = ["terraform", f"-chdir={tmp_path}", *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120).stdout
+
+    terraform("init", "-input=false")
+    terraform("plan", "-input=false", "-out=tfplan")
+    (tmp_path / "plan.json").write_text(terraform("show", "-json", "tfplan"))
+
+    report = judge(read_plan(tmp_path / "plan.json"))
+
+    assert report.result == "pass"
+    assert report.losses == []

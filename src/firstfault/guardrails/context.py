@@ -6,8 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from firstfault.guardrails import metrics
-from firstfault.guardrails.xid import ISOLATE, LATE, PROGRAM, SILENT
+from firstfault.guardrails import metrics, xid
 
 if TYPE_CHECKING:
     from firstfault.guardrails.options import Options
@@ -50,10 +49,9 @@ def context(options: Options) -> dict[str, str]:
             '(kube_pod_container_resource_requests{resource=~"nvidia_com_(gpu|gpu_shared|mig_.+)"} > 0)'
         ),
         "node_grace_s": "600",
-        "xid_isolate": "|".join(map(str, ISOLATE)),
-        "xid_program": "|".join(map(str, PROGRAM)),
-        "xid_late": "|".join(map(str, LATE)),
-        "xid_silent": "|".join(map(str, SILENT)),
+        "xid_isolate": "|".join(map(str, xid.isolate())),
+        "xid_program": "|".join(map(str, xid.program())),
+        "xid_silent": "|".join(map(str, xid.silent())),
         "iteration_metric": metrics.TRAINING_ITERATION,
         "iteration_slo": options.iteration_slo_s,
         "exclude_namespaces_json": json.dumps(list(options.exclude_namespaces)),
