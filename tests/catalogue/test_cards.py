@@ -9,6 +9,8 @@ import pytest
 
 from firstfault.catalogue import load_catalogue
 from firstfault.catalogue.loader import CARDS_DIR, load_card
+from firstfault.scan.literals import required_literals
+from firstfault.scan.patterns import build_patterns
 
 PATHS = sorted(CARDS_DIR.glob("*/*.yaml"))
 RUNGS = {"", *(rung.id for rung in load_catalogue().rungs)}
@@ -62,3 +64,13 @@ def test_references_between_cards_resolve():
             assert broader.layer == card.layer
         for alias in card.aliases:
             assert alias not in known, f"{card.id}: alias {alias} is a card of its own"
+
+
+def test_the_engine_can_sieve_for_every_signature():
+    """Every pattern has a literal that all of its matches hold; without one it would slow down every scan."""
+    weak = [
+        pattern.key
+        for pattern in build_patterns(load_catalogue())
+        if required_literals(pattern.superset, once=pattern.first_only) is None
+    ]
+    assert weak == []

@@ -21,8 +21,9 @@ __all__ = ["ignores_case", "required_literals", "shared_windows"]
 SHORTEST = 4
 LONGEST = 48
 WINDOW = 8
+NEVER = -100.0
 MOST_LITERALS = 100
-MOST_STRINGS = 40
+MOST_STRINGS = 64
 MOST_MEMBERS = 5
 # Lines of healthy jobs are full of these: no use as a sieve.
 HOPELESS = frozenset({"NCCL", "NCCL INFO ", " NCCL INFO ", "error", "rank", "rank ", "INFO", "info", "step", "loss"})
@@ -90,7 +91,7 @@ def _worth(literals: frozenset[str]) -> float:
 
 def _rarity(literal: str) -> float:
     if not _is_selective(literal, once=False):
-        return 0.0
+        return NEVER
     for word in EVERYDAY:
         literal = literal.replace(word, "\0")
     return min(12.0, sum(1.0 if char.isalnum() else 0.5 for char in literal.replace("\0", "")) + literal.count("\0"))
