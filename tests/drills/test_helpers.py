@@ -13,6 +13,7 @@ import pytest
 
 from firstfault.drills import lint_scenario, new_scenario
 from firstfault.drills.everything import left_out
+from firstfault.drills.injectors import INJECTORS
 from firstfault.drills.minicluster import MiniCluster, amount, healthy_node
 from firstfault.drills.nameserver import Misanswer, NameServer
 from firstfault.drills.observe import _gpu_lines
@@ -171,3 +172,12 @@ def test_programs_ship_with_their_records():
     programs = Path(sys.modules["firstfault.drills.minicluster"].__file__).parent / "programs"
     records = json.loads((programs / "vllm_records.json").read_text())
     assert all(each["source"].startswith("vLLM") and "https://" in each["source"] for each in records.values())
+
+
+def test_the_example_of_the_docs_is_valid(tmp_path):
+    """A scenario written from the page alone has nothing to say to lint, and every kind of injection is on the page."""
+    page = (Path(__file__).parents[2] / "docs" / "scenarios.md").read_text()
+    path = tmp_path / "no-vpc-rule.yaml"
+    path.write_text(page.split("```yaml\n")[1].split("```")[0])
+    assert lint_scenario(path) == []
+    assert [kind for kind in (str(each.__struct_config__.tag) for each in INJECTORS) if f"`{kind}`" not in page] == []
