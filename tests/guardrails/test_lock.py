@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from firstfault.cli.guard import guard
 from firstfault.errors import InputError
+from firstfault.guardrails import Options, render
 from firstfault.guardrails.lock import judge, read_plan
 
 NODE, AUX, CLUSTER = "sg-node", "sg-aux", "sg-cluster"
@@ -423,3 +424,27 @@ def test_a_plan_as_terraform_writes_it_is_read(tmp_path):
 
     assert report.result == "pass"
     assert report.losses == []
+
+
+@pytest.mark.terraform
+@pytest.mark.skipif(shutil.which("terraform") is None, reason="terraform is not installed")
+@pytest.mark.parametrize(
+    ("values", "accepted"),
+    [
+        ((), True),
+        (("node_sg_enable_recommended_rules=false",), False),
+        (("enable_aux_sg_vpc_allow=false",), False),
+        (("node_sg_enable_recommended_rules=false", "drill_approved=true"), True),
+    ],
+)
+def test_the_rendered_variables_refuse_the_value_that_cuts_training(tmp_path, values, accepted):
+    """In the real terraform, wherever the value comes from; a drill says so in the same plan."""
+    files = render(Options(), ["plan-lock"]).files
+    (tmp_path / "variables.tf").write_text(files["terraform/variables-lock.tf"])
+    environment = {**os.environ, "CHECKPOINT_DISABLE": "1", "TF_IN_AUTOMATION": "1"}
+    command = ["terraform", f"-chdir={tmp_path}", "plan", "-input=false", *(f"-var={value}" for value in values)]
+
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+    assert (done.returncode == 0) is accepted, done.stderr
+    assert accepted or "drill_approved=true" in done.stderr
