@@ -7,7 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from firstfault.cli.guard import guard
 from support.audit import audit_cli
 
 SHAPES = Path(__file__).parent / "shapes"
@@ -66,3 +68,12 @@ def test_flipping_the_toggles_of_the_example_is_found(tmp_path, change, expected
     code, found = findings(tmp_path, "terraform")
     assert code == 1
     assert expected <= found
+
+
+def test_guardrails_close_what_the_examples_leave_open(tmp_path):
+    """The examples with everything that guard renders are complete, but for the pager that only its owner can name."""
+    result = CliRunner().invoke(guard, ["render", "--out", str(tmp_path / "guard")], standalone_mode=False)
+    assert result.exception is None, result.output
+    shutil.copytree(EXAMPLES, tmp_path / "examples")
+    _, found = findings(tmp_path, "examples", "guard", "--complete")
+    assert {check for _, check, _ in found} <= {"critical-alert-reaches-nobody"}
