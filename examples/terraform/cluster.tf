@@ -97,6 +97,9 @@ resource "helm_release" "gpu_operator" {
   values = [yamlencode({
     driver  = { enabled = false }
     toolkit = { enabled = false }
+
+    # Milliseconds. The default of 30 s is half of the minute in which somebody should know.
+    dcgmExporter = { env = [{ name = "DCGM_EXPORTER_INTERVAL", value = "5000" }] }
   })]
 
   depends_on = [module.eks]
