@@ -28,12 +28,14 @@ def inline_configured(data: dict[str, Any]) -> set[tuple[str, str]]:
 def _walk(module: Any, path: str) -> Iterator[tuple[str, str]]:
     if not isinstance(module, dict):
         return
-    for resource in module.get("resources") or []:
+    resources = module.get("resources")
+    for resource in resources if isinstance(resources, list) else []:
         expressions = resource.get("expressions") if isinstance(resource, dict) else None
         if isinstance(expressions, dict):
             for direction in ("ingress", "egress"):
                 if direction in expressions:
                     yield f"{path}{resource.get('type')}.{resource.get('name')}", direction
-    for name, call in (module.get("module_calls") or {}).items():
+    calls = module.get("module_calls")
+    for name, call in calls.items() if isinstance(calls, dict) else ():
         if isinstance(call, dict):
             yield from _walk(call.get("module"), f"{path}module.{name}.")

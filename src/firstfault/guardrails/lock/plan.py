@@ -175,7 +175,7 @@ def _classic(
     address: str, values: dict[str, Any], unknown: dict[str, Any], previous: dict[str, Any]
 ) -> SecurityGroupRule:
     """A rule of `aws_security_group_rule`."""
-    group = values.get("security_group_id") or previous.get("security_group_id") or ""
+    group = _text(values.get("security_group_id")) or _text(previous.get("security_group_id"))
     peers = list(_peers(values, group, "source_security_group_id"))
     watched = (
         "protocol",
@@ -194,7 +194,7 @@ def _single(
     address: str, values: dict[str, Any], unknown: dict[str, Any], previous: dict[str, Any], direction: Direction
 ) -> SecurityGroupRule:
     """A rule of `aws_vpc_security_group_ingress_rule` or `..._egress_rule`."""
-    group = values.get("security_group_id") or previous.get("security_group_id") or ""
+    group = _text(values.get("security_group_id")) or _text(previous.get("security_group_id"))
     listed = {
         "cidr_blocks": [values["cidr_ipv4"]] if values.get("cidr_ipv4") else [],
         "ipv6_cidr_blocks": [values["cidr_ipv6"]] if values.get("cidr_ipv6") else [],
@@ -210,9 +210,8 @@ def _inline(
     address: str, values: dict[str, Any], unknown: dict[str, Any], previous: dict[str, Any], direction: Direction
 ) -> Iterator[SecurityGroupRule]:
     """The `ingress` or `egress` blocks of a security group."""
-    group = values.get("id") or previous.get("id") or ""
-    blocks = values.get(direction)
-    for block in blocks if isinstance(blocks, list) else []:
+    group = _text(values.get("id")) or _text(previous.get("id"))
+    for block in _list(values.get(direction)):
         if isinstance(block, dict):
             peers = list(_peers(block, group, "security_groups"))
             certain = bool(group) and not _any_true(unknown.get(direction))
@@ -255,13 +254,13 @@ def _outside(
 def _peers(values: dict[str, Any], group: str, reference: str) -> Iterator[Peer]:
     if values.get("self") is True:
         yield Peer(kind="self")
-    others = values.get(reference) or []
-    for other in [others] if isinstance(others, str) else others:
+    others = values.get(reference)
+    for other in [others] if isinstance(others, str) and others else _list(others):
         # "account/sg-…" names a group of a peered VPC.
         yield Peer(kind="self") if group and other == group else Peer(kind="group", value=str(other))
-    for network in [*(values.get("cidr_blocks") or []), *(values.get("ipv6_cidr_blocks") or [])]:
+    for network in [*_list(values.get("cidr_blocks")), *_list(values.get("ipv6_cidr_blocks"))]:
         yield Peer(kind="cidr", value=str(network))
-    for prefix_list in values.get("prefix_list_ids") or []:
+    for prefix_list in _list(values.get("prefix_list_ids")):
         yield Peer(kind="other", value=str(prefix_list))
 
 
@@ -298,6 +297,18 @@ def _known(unknown: dict[str, Any], watched: tuple[str, ...], group: str) -> boo
     return bool(group) and not any(_any_true(unknown.get(name)) for name in watched)
 
 
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 def _any_true(value: Any) -> bool:
     if isinstance(value, dict):
         return any(_any_true(item) for item in value.values())
@@ -331,12 +342,11 @@ def _lists_of_groups(values: Any) -> Iterator[set[str]]:
 def _vpc_cidrs(changes: list[dict[str, Any]], data: dict[str, Any]) -> Iterator[str]:
     for change in changes:
         if change.get("type") == "aws_vpc":
-            values = change["change"].get("after") or change["change"].get("before") or {}
-            if isinstance(values, dict) and isinstance(values.get("cidr_block"), str):
+            values = _mapping(change["change"].get("after") or change["change"].get("before"))
+            if isinstance(values.get("cidr_block"), str):
                 yield values["cidr_block"]
-    prior = data.get("prior_state")
-    root = (prior.get("values") or {}).get("root_module") if isinstance(prior, dict) else None
-    for resource in _state_resources(root):
+    values = _mapping(_mapping(data.get("prior_state")).get("values"))
+    for resource in _state_resources(values.get("root_module")):
         values = resource.get("values")
         if resource.get("type") == "aws_vpc" and isinstance(values, dict) and isinstance(values.get("cidr_block"), str):
             yield values["cidr_block"]
@@ -345,8 +355,8 @@ def _vpc_cidrs(changes: list[dict[str, Any]], data: dict[str, Any]) -> Iterator[
 def _state_resources(module: Any) -> Iterator[dict[str, Any]]:
     if not isinstance(module, dict):
         return
-    yield from (item for item in module.get("resources") or [] if isinstance(item, dict))
-    for child in module.get("child_modules") or []:
+    yield from (item for item in _list(module.get("resources")) if isinstance(item, dict))
+    for child in _list(module.get("child_modules")):
         yield from _state_resources(child)
 
 
