@@ -345,10 +345,10 @@ def _vpc_cidrs(changes: list[dict[str, Any]], data: dict[str, Any]) -> Iterator[
             values = _mapping(change["change"].get("after") or change["change"].get("before"))
             if isinstance(values.get("cidr_block"), str):
                 yield values["cidr_block"]
-    values = _mapping(_mapping(data.get("prior_state")).get("values"))
-    for resource in _state_resources(values.get("root_module")):
-        values = resource.get("values")
-        if resource.get("type") == "aws_vpc" and isinstance(values, dict) and isinstance(values.get("cidr_block"), str):
+    state = _mapping(_mapping(data.get("prior_state")).get("values"))
+    for resource in _state_resources(state.get("root_module")):
+        values = _mapping(resource.get("values"))
+        if resource.get("type") == "aws_vpc" and isinstance(values.get("cidr_block"), str):
             yield values["cidr_block"]
 
 
