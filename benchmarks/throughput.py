@@ -120,10 +120,11 @@ def ripgrep(path: Path, patterns: Path) -> subprocess.CompletedProcess[bytes]:
 
 
 def bare_hyperscan(path: Path) -> None:
+    """The whole patterns in one Hyperscan database over 4 MiB chunks, nothing done with the matches."""
     engine = HyperscanEngine(build_patterns(load_catalogue()))
     with path.open("rb") as file:
         while chunk := file.read(4 * MIB):
-            engine.find(chunk)
+            engine._scan("full", engine._full, chunk)  # noqa: SLF001 - what the engine is measured against
 
 
 def triage(path: Path | str, stdin: object = None) -> tuple[float, int]:
@@ -151,7 +152,7 @@ def stream(gib: int) -> None:
         seconds, peak = triage("-", pipe)
     os.waitpid(maker, 0)
     size = gib * 1024 * MIB
-    print(f"{'triage - (pipe)':<34}{size / seconds / 1e9:>8.2f} GB/s  {size / 1e9:.1f} GB, peak {peak / MIB:.0f} MiB")
+    print(f"{'triage - (pipe)':<38}{size / seconds / 1e9:>8.2f} GB/s  {size / 1e9:.1f} GB, peak {peak / MIB:.0f} MiB")
 
 
 def main() -> None:
@@ -180,14 +181,14 @@ def measure(folder: Path, mib: int) -> None:
     print(f"{size / 1e9:.2f} GB, {len(rows)} patterns, {os.cpu_count()} cores, best of 3\n")
     seconds = [triage(path) for _ in range(3)]
     best, peak = min(seconds)
-    print(f"{'triage (from process start)':<34}{size / best / 1e9:>8.2f} GB/s  {best:.2f} s, peak {peak / MIB:.0f} MiB")
+    print(f"{'triage (from process start)':<38}{size / best / 1e9:>8.2f} GB/s  {best:.2f} s, peak {peak / MIB:.0f} MiB")
     speed, took = timed(lambda: bare_hyperscan(path), size)
-    print(f"{'bare Hyperscan, one core':<34}{speed:>8.2f} GB/s  {took:.2f} s")
+    print(f"{'bare Hyperscan, one core':<38}{speed:>8.2f} GB/s  {took:.2f} s")
     if shutil.which("rg"):
         speed, took = timed(lambda: ripgrep(path, patterns), size)
-        print(f"{'rg -c -f, same patterns':<34}{speed:>8.2f} GB/s  {took:.2f} s")
+        print(f"{'rg -c -f, same patterns':<38}{speed:>8.2f} GB/s  {took:.2f} s")
     speed, took = timed(lambda: subprocess.run(["wc", "-l", path], check=False, capture_output=True), size)
-    print(f"{'wc -l':<34}{speed:>8.2f} GB/s  {took:.2f} s")
+    print(f"{'wc -l':<38}{speed:>8.2f} GB/s  {took:.2f} s")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from firstfault.diagnosis import triage
+from firstfault.catalogue import load_catalogue
+from firstfault.diagnosis import diagnose, triage
+from firstfault.scan import open_sources
+from firstfault.scan.engine import ReEngine
+from firstfault.scan.patterns import build_patterns
+from firstfault.scan.scanner import Scanner
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "logs"
 EXPECTED = {
@@ -70,3 +75,17 @@ def test_no_transport_where_nccl_is_silent():
 def test_same_bytes_same_report():
     """The report is a function of the input."""
     assert triage([EXAMPLES / "sg-block"]) == triage([EXAMPLES / "sg-block"])
+
+
+@pytest.mark.parametrize("name", ["sg-block", "nccl-bootstrap-blocked", "nccl-straggler", "gloo-healthy"])
+def test_without_hyperscan(name):
+    """Where Hyperscan does not run, Python's own engine gives the same report."""
+    patterns = build_patterns(load_catalogue())
+    result = Scanner(patterns, ReEngine(patterns)).scan(open_sources([EXAMPLES / name]))
+    usual = triage([EXAMPLES / name])
+    report = diagnose(result)
+    assert (report.status, report.verdict and report.verdict.cause) == (
+        usual.status,
+        usual.verdict and usual.verdict.cause,
+    )
+    assert report.ladder == usual.ladder

@@ -117,7 +117,7 @@ class HyperscanEngine:
         return sorted(found)
 
     def _find(self, sieve: _Sieve, part: bytes, base: int) -> list[Candidate]:
-        hits = self._scan(sieve.name, sieve.database, part)
+        hits = self._scan(sieve.name, sieve.database, part) if sieve.leads else []
         if len(hits) > len(part) // DENSE and sieve is self._every:
             self._many += len(hits)
             if self._many > PATIENCE:
@@ -196,6 +196,8 @@ class HyperscanEngine:
         if stored and database is not None:
             return _Sieve(name, database, msgspec.msgpack.decode(stored, type=list[list[_Lead]]))
         rows = sorted(self._sieve_rows(once=once).items())
+        if not rows:
+            return _Sieve(name, None, [])
         leads = [found for _, found in rows]
         store_bytes(f"leads-{name}", self._key, msgspec.msgpack.encode(leads))
         return _Sieve(name, self._compile(f"sieve-{name}", [row for row, _ in rows]), leads)
