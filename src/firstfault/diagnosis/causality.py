@@ -26,6 +26,8 @@ LINE_TOLERANCE = 60
 ENOUGH = 0.62
 ENOUGH_NAMED = 0.52
 SAME_LINE = 0.85
+# A mere suspicion explains nothing that is better seen than itself.
+SUSPICION = 0.35
 # Among causes that none explains, one that is seen almost as well and began earlier is the first.
 COMPARABLE = 0.88
 
@@ -92,6 +94,8 @@ def _explanation(
     why, enough = found
     if _same_line(earlier.first, later.first):
         enough = max(enough, SAME_LINE)  # two readings of one line: the surer one
+    if earlier.support < SUSPICION:
+        enough = 1.0
     return why if earlier.support >= enough * later.support else None
 
 
