@@ -13,11 +13,11 @@ import json
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from firstfault.catalogue import load_catalogue
 
+ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "examples" / "logs"
 LAUNCHER = """\
 torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
