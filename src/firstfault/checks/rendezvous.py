@@ -12,7 +12,7 @@ from firstfault.checks.inventory import Inventory
 from firstfault.checks.kube import Container, KubeObject, PodView
 from firstfault.checks.workloads import container_env, distributed_pods, gpu_containers, options_of
 
-__all__ = ["Meeting", "meetings"]
+__all__ = ["Meeting", "meetings", "selected_pods"]
 
 _OPTIONS = ("rdzv-endpoint", "master-addr", "main-process-ip")
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
@@ -49,18 +49,20 @@ def meetings(inventory: Inventory) -> list[Meeting]:
 
 
 def _meetings(inventory: Inventory) -> Iterator[Meeting]:
+    services = {(item.namespace, item.name): item for item in inventory.objects("Service", "")}
     for pod in distributed_pods(inventory):
         for host in sorted({name for item in gpu_containers(pod) for name in _hosts(inventory, item)}):
             labels = host.removesuffix(".").split(".")
-            services = {
-                item.name: item for item in inventory.objects("Service", "") if item.namespace == pod.owner.namespace
-            }
-            second = labels[1] if len(labels) > 1 else ""
+            first = (pod.owner.namespace, labels[0])
+            second = (pod.owner.namespace, labels[1] if len(labels) > 1 else "")
             # POD.SERVICE, or SERVICE.NAMESPACE: the Service that exists decides.
-            by_pod = labels[0] not in services and second in services
-            service = services.get(second if by_pod else labels[0])
-            members = [] if service is None else [other for other in inventory.pods if _selects(service, other)]
-            yield Meeting(pod, host, by_pod, service, members, _ranks(service, members))
+            by_pod = first not in services and second in services
+            service = services.get(second if by_pod else first)
+            members = [] if service is None else selected_pods(inventory, service)
+            ranks: int = (
+                inventory.memo(f"ranks {id(members)}", lambda s=service, m=members: _ranks(s, m)) if members else 0
+            )
+            yield Meeting(pod, host, by_pod, service, members, ranks)
 
 
 def _hosts(inventory: Inventory, container: Container) -> Iterator[str]:
@@ -72,17 +74,61 @@ def _hosts(inventory: Inventory, container: Container) -> Iterator[str]:
             yield host
 
 
-def _selects(service: KubeObject, pod: PodView) -> bool:
+def selected_pods(inventory: Inventory, service: KubeObject) -> list[PodView]:
+    """Return the Pods and Pod templates of the inputs that a Service selects; none where it has no selector."""
     selector = service.get("spec", "selector")
-    if not isinstance(selector, dict) or not selector or service.namespace != pod.owner.namespace:
-        return False
+    if not isinstance(selector, dict) or not selector:
+        return []
+    pairs = sorted((str(key), str(value)) for key, value in selector.items())
+    # Many Services of a large tree have the same selector.
+    found: list[PodView] = inventory.memo(
+        f"selected_pods {service.namespace} {pairs}",
+        lambda: list(_selected(inventory, service.namespace, dict(pairs))),
+    )
+    return found
+
+
+def _selected(inventory: Inventory, namespace: str, selector: dict[str, str]) -> Iterator[PodView]:
+    index: dict[tuple[str, str, str], list[PodView]] = inventory.memo("pods_by_label", lambda: _by_label(inventory))
+    # Any pair narrows the search; those that controllers add by index are not written anywhere.
+    first = next(((key, value) for key, value in selector.items() if not _INDEX.fullmatch(key)), None)
+    if first is not None:
+        for pod in (*index.get((namespace, *first), []), *index.get((namespace, "", ""), [])):
+            if _selects(selector, pod):
+                yield pod
+
+
+def _by_label(inventory: Inventory) -> dict[tuple[str, str, str], list[PodView]]:
+    """Index Pods by (namespace, label, value); ("", "") holds those to which a controller adds labels unknown to us."""
+    index: dict[tuple[str, str, str], list[PodView]] = {}
+    for pod in inventory.pods:
+        if _is_known(pod):
+            for key, value in _labels(pod).items():
+                index.setdefault((pod.owner.namespace, str(key), str(value)), []).append(pod)
+        else:
+            index.setdefault((pod.owner.namespace, "", ""), []).append(pod)
+    return index
+
+
+def _is_known(pod: PodView) -> bool:
+    return pod.owner.group in {"", "apps", "batch"}
+
+
+def _labels(pod: PodView) -> dict[Any, Any]:
     labels: dict[Any, Any] = dict(pod.labels)
     if pod.owner.kind == "Job":
         # The Job controller labels its Pods itself.
         labels.update(dict.fromkeys(("job-name", "batch.kubernetes.io/job-name"), pod.owner.name))
-    if pod.owner.group not in {"", "apps", "batch"}:
-        return all(str(labels.get(key, value)) == str(value) for key, value in selector.items())
-    return all(str(labels.get(key)) == str(value) or _INDEX.fullmatch(str(key)) for key, value in selector.items())
+    return labels
+
+
+def _selects(selector: dict[Any, Any], pod: PodView) -> bool:
+    labels = _labels(pod)
+    known = _is_known(pod)
+    return all(
+        str(labels.get(key, value if not known else None)) == str(value) or bool(known and _INDEX.fullmatch(str(key)))
+        for key, value in selector.items()
+    )
 
 
 def _ranks(service: KubeObject | None, members: list[PodView]) -> int:

@@ -17,14 +17,15 @@ _READ = frozenset({"MASTER_PORT", "RDZV_PORT", "PET_MASTER_PORT", "MAIN_PROCESS_
 
 def check(inventory: Inventory) -> Iterator[Outcome]:
     """Judge ranks in whose namespace a Service has such a name."""
-    for pod in distributed_pods(inventory):
-        for service in inventory.objects("Service", ""):
-            name = service.name.upper().replace("-", "_") + "_PORT"
-            if (
-                name in _READ
-                and service.namespace == pod.owner.namespace
-                and service.get("spec", "clusterIP") != "None"
-            ):
+    shadowing = [
+        (name, service)
+        for service in inventory.objects("Service", "")
+        if (name := service.name.upper().replace("-", "_") + "_PORT") in _READ
+        and service.get("spec", "clusterIP") != "None"
+    ]
+    for pod in distributed_pods(inventory) if shadowing else []:
+        for name, service in shadowing:
+            if service.namespace == pod.owner.namespace:
                 yield _judge(inventory, pod, service, name)
 
 
