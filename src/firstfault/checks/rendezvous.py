@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -59,9 +60,7 @@ def _meetings(inventory: Inventory) -> Iterator[Meeting]:
             by_pod = first not in services and second in services
             service = services.get(second if by_pod else first)
             members = [] if service is None else selected_pods(inventory, service)
-            ranks: int = (
-                inventory.memo(f"ranks {id(members)}", lambda s=service, m=members: _ranks(s, m)) if members else 0
-            )
+            ranks: int = inventory.memo(f"ranks {id(members)}", partial(_ranks, service, members)) if members else 0
             yield Meeting(pod, host, by_pod, service, members, ranks)
 
 
