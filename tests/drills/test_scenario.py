@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import jsonschema
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from firstfault.catalogue import load_catalogue
-from firstfault.drills import bundled_scenarios, find_scenario, json_schema, load_scenario
+from firstfault.drills import bundled_scenarios, find_scenario, json_schema, load_scenario, run_drill
 from firstfault.drills.compare import facts
 from firstfault.drills.injectors import INJECTORS
 from firstfault.drills.lint import MEASURES, lint_scenario
@@ -69,6 +70,7 @@ def test_good_file_has_nothing_to_say(write):
         ({"injections": [{"kind": "security-group-toggles", "set": {"x": "maybe"}}]}, "bool"),
         ({"topology": "nowhere"}, "nowhere"),
         ({"topology": "../../etc/passwd"}, "no topology"),
+        ({"expect": [{"item": "i", "measure": "status", "equals": [["deeper"]]}]}, "array"),
     ],
 )
 def test_wrong_shape_is_refused_with_the_field(write, fields, words):
@@ -82,6 +84,23 @@ def test_wrong_shape_is_refused_with_the_field(write, fields, words):
     [
         ({"name": "other"}, "file's name"),
         ({"cause": "network"}, "cause id"),
+        ({"cause": "network.moon.full"}, "cause id"),
+        ({"workload": {"program": "pair.py", "ranks": []}}, "at least one rank"),
+        ({"workload": {"program": "pair.py", "ranks": ["node-a"], "missing": [7]}}, "no rank 7"),
+        ({"workload": {"program": "pair.py", "ranks": ["node-a"], "timeouts": {"gloo": -5}}}, "-5 is not a number"),
+        ({"workload": {"program": "pair.py", "ranks": ["node-a"], "deadline_s": float("nan")}}, "nan is not a number"),
+        ({"workload": {"program": "pair.py", "ranks": ["node-a"], "master": ["m", 70000]}}, "70000 is no port"),
+        ({"injections": [{"kind": "pulled-cable", "node": "node-z"}]}, "node-z"),
+        ({"injections": [{"kind": "signal", "rank": 7, "signal": "SIGKILL"}]}, "no rank 7"),
+        ({"injections": [{"kind": "limited-rate", "nodes": ["node-a"], "mbit_per_s": -3}]}, "-3 is not more than 0"),
+        ({"injections": [{"kind": "drop-packets", "nodes": ["node-a"], "percent": 101}]}, "more than 100"),
+        ({"injections": [{"kind": "drop-packets", "nodes": ["node-a"], "ports": [9, 1]}]}, "9-1 is no port range"),
+        ({"injections": [{"kind": "dns-answer", "name": "m", "address": "1.2.3"}]}, "no IPv4 address"),
+        ({"injections": [{"kind": "small-file-system", "node": "node-a", "bytes": 1, "path": "/x/../y"}]}, "absolute"),
+        ({"injections": [{"kind": "environment", "set": {"A=B": "c"}}]}, "environment variable"),
+        ({"injections": [{"kind": "security-group-toggles", "set": {"nope": False}}]}, "no toggle is called 'nope'"),
+        ({"injections": [{"kind": "security-group-rules", "remove": ["node/nope"]}]}, "no rule is called"),
+        ({"injections": [{"kind": "environment", "start": {"log": "(a"}}]}, "no regular expression"),
         ({"workload": {"program": "pair.py", "ranks": ["node-z"]}}, "node-z"),
         ({"workload": {"program": "gone.py", "ranks": ["node-a"]}}, "no such program"),
         ({"expect": [{"item": "i", "measure": "weather", "equals": 1}]}, "weather"),
@@ -107,6 +126,52 @@ def test_file_that_is_not_yaml_is_refused(tmp_path):
     path.write_bytes(b"\x00\x01: [")
     with pytest.raises(InputError, match=r"broken\.yaml"):
         load_scenario(path)
+
+
+@pytest.mark.parametrize(
+    "content", ["name: 2024-13-45\n", f"name: {'9' * 5000}\n"], ids=["no such date", "huge number"]
+)
+def test_values_that_yaml_allows_and_python_does_not_are_refused(tmp_path, content):
+    """They are errors of the input with the file's name, like everything else in it."""
+    path = tmp_path / "odd.yaml"
+    path.write_text(content)
+    with pytest.raises(InputError, match=r"odd\.yaml"):
+        load_scenario(path)
+
+
+def test_pipe_is_refused_and_not_waited_for(tmp_path):
+    """Reading it would wait for a writer for ever."""
+    path = tmp_path / "pipe.yaml"
+    os.mkfifo(path)
+    with pytest.raises(InputError, match="not a file"):
+        load_scenario(path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"address": "10.0.0.300/24"}, "no IPv4 address"),
+        ({"address": "10.0.0.2/24"}, "'10.0.0.2' is there twice"),
+        ({"hostname": "x" * 64}, "no host name"),
+        ({"groups": ["nope"]}, "no group is called 'nope'"),
+        ({"files": {"etc/hosts": ""}}, "no absolute path"),
+        ({"settings": {"kernel.sysrq": "1"}}, "no network setting"),
+        ({"settings": {"net.../../kernel.sysrq": "1"}}, "no network setting"),
+    ],
+)
+def test_topology_that_cannot_be_built_is_found(write, changed, words):
+    """One's own topology is looked at before any of it is made."""
+    first = {"name": "node-a", "hostname": "a", "address": "10.0.0.1/24", **changed}
+    second = {"name": "node-b", "hostname": "b", "address": "10.0.0.2/24"}
+    path = write(topology={"name": "own", "nodes": [first, second]}, injections=[], expect=[], predict=[])
+    assert any(words in problem for problem in lint_scenario(path))
+
+
+def test_scenario_that_lint_refuses_is_not_run(write, state):
+    """Nothing is made, not even a journal, when the file cannot work."""
+    with pytest.raises(InputError, match="no rank 7"):
+        run_drill(str(write(injections=[{"kind": "signal", "rank": 7, "signal": "SIGKILL"}])))
+    assert not state.exists()
 
 
 def test_scenario_survives_a_round_trip():

@@ -22,7 +22,7 @@ from firstfault.drills.jobs import Backend, Launcher, Process, processes
 from firstfault.drills.journal import Journal, Undo, timestamp
 from firstfault.drills.tail import Line, LogTail, step_seconds, sums_in
 from firstfault.drills.world import RankExit, Snapshot, World
-from firstfault.errors import FirstFaultError, RestoreError
+from firstfault.errors import FirstFaultError, RestoreError, UnsupportedError
 from firstfault.model.drill import Change, Detection, DrillReport, Phase, RankResult
 
 if TYPE_CHECKING:
@@ -236,7 +236,10 @@ class Drill:
         self.journal.record_undo(undo)
         self._owed.append(undo)
         self._say("injecting", undo=undo.id, kind=undo.kind)
-        injection.inject(self.world)
+        try:
+            injection.inject(self.world)
+        except OSError as error:
+            raise UnsupportedError(f"{undo.kind} cannot be made: {error.strerror or error}") from error
         if self._injected_at is None:
             self._injected_at = time.time()
         self._say("injected", undo=undo.id)

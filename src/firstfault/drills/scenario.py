@@ -33,6 +33,9 @@ SCHEMA: Final = "firstfault.scenario/1"
 _HERE = Path(__file__).parent
 _MAX_BYTES = 1 << 20
 T = TypeVar("T")
+# What a measured value may be compared with. No deeper nesting: YAML's aliases could make that astronomically large.
+Scalar = str | int | float | bool | None
+Comparable = Scalar | list[Scalar] | dict[str, Scalar]
 Need = Literal["gpu", "two-gpus", "gloo", "live", "kernel-log"]
 
 
@@ -93,11 +96,11 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     item: str
     measure: str
-    equals: Any = None
-    any_of: list[Any] = []
+    equals: Comparable = None
+    any_of: list[Comparable] = []
     at_least: float | None = None
     at_most: float | None = None
-    partial: Any = None
+    partial: Comparable = None
     note: str = ""
     expected: str = ""
     only: dict[str, str] = {}
@@ -154,13 +157,15 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 def _read(path: Path, kind: type[T]) -> T:
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InputError(f"{path}: not a file")  # a pipe or a device may never end
         if path.stat().st_size > _MAX_BYTES:
             raise InputError(f"{path}: larger than {_MAX_BYTES} bytes: not a scenario")
         data = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
         return msgspec.convert(data, kind)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # dates and numbers that YAML allows and Python does not, too
         raise InputError(f"{path}: {error}", "`firstfault drill lint FILE` checks a scenario file") from error
 
 
