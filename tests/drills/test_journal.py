@@ -84,6 +84,28 @@ def test_torn_last_line_is_survived(state):
     assert not unfinished(folder)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"event": "undo-recorded", "undo": {"id": "x"}}',
+        '{"event": "undo-recorded"}',
+        '{"event": "undone", "undo": null}',
+        '{"event": "world-opened", "identity": {"stub": "x"}}',
+        '{"event": "run-started", "world": "moon"}',
+    ],
+)
+def test_journal_that_is_not_ours_does_not_stop_the_others(state, line):
+    """The run that can be finished is, before the one that cannot is reported."""
+    broken = interrupted(state)
+    with (broken / "journal.jsonl").open("a") as stream:
+        stream.write(line + "\n")
+    good = interrupted(state)
+    broken.rename(broken.with_name("0-first"))
+    with pytest.raises(InputError, match=r"0-first.*; 1 other run"):
+        recover(state)
+    assert not unfinished(good)
+
+
 def test_unknown_world_is_not_guessed_at(state):
     """A journal of a newer version is refused, not half undone."""
     interrupted(state, world="moon")

@@ -116,10 +116,25 @@ def recover(state: Path) -> list[Recovered]:
         state: The state folder.
 
     Raises:
-        InputError: A journal is there but is not readable or not ours.
+        InputError: A journal is there but is not readable or not ours. The other runs are finished before.
     """
-    found = [recover_run(folder) for folder in runs(state)]
-    return [each for each in found if each is not None]
+    found: list[Recovered] = []
+    unreadable: list[InputError] = []
+    for folder in runs(state):
+        try:
+            one = recover_run(folder)
+        except InputError as error:
+            unreadable.append(error)
+            continue
+        if one is not None:
+            found.append(one)
+    if unreadable:
+        done = f"; {len(found)} other run{'s' if len(found) > 1 else ''} looked after" if found else ""
+        raise InputError(
+            "; ".join(error.what for error in unreadable) + done,
+            "its world ended with its process, if it was a local one; look into the folder, then delete it",
+        )
+    return found
 
 
 def recover_run(folder: Path) -> Recovered | None:
@@ -133,7 +148,7 @@ def recover_run(folder: Path) -> Recovered | None:
     try:
         owed = _read(folder)
         journal = Journal.reopen(folder)
-    except (KeyError, ValueError, msgspec.ValidationError) as error:
+    except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
         raise InputError(f"{folder / 'journal.jsonl'}: not a journal of a drill: {error}") from error
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}") from error
@@ -141,6 +156,8 @@ def recover_run(folder: Path) -> Recovered | None:
         return Recovered(run=folder.name, drill=owed.drill, world=owed.world, outcome="running")
     try:
         return _finish(folder, owed, journal)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{folder / 'journal.jsonl'}: not a journal of a drill: {error}") from error
     finally:
         journal.close()
 
