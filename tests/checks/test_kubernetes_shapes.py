@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,14 @@ def test_rules_that_are_no_promql_are_left_alone():
     """A template in an expression is nobody's fault here: no crash, no finding."""
     rules = "groups:\n  - name: g\n    rules:\n      - {alert: A, expr: 'DCGM_X{{ .Values.x }} > 0', for: 1h}\n"
     assert failures({"rules.yaml": rules}) == set()
+
+
+def test_what_guard_writes_passes_the_audit(tmp_path):
+    """The guardrails of this program close the holes that its audit looks for, and open none."""
+    command = [sys.executable, "-m", "firstfault", "guard", "render", "--out", str(tmp_path / "out")]
+    subprocess.run(command, check=True, capture_output=True)
+    findings = run_checks(load_inventory([tmp_path / "out"]), list(load_checks().values()))
+    assert {(item.check, item.message) for item in findings if item.result == "fail"} == set()
+    assert {"alert-uses-absent", "nccl-smoke-may-hang", "node-problem-detector-blind"} <= {
+        item.check for item in findings
+    }
