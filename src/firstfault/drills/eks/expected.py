@@ -55,7 +55,7 @@ def _instances(root: Path, var_files: list[str], values: Mapping[str, Any]) -> s
         import tfparse  # noqa: PLC0415 - heavy, and only needed for drills on EKS
     except ImportError as error:
         raise UnsupportedError(
-            f"evaluating Terraform needs the extra `audit` ({error})", "pip install 'firstfault[audit]'"
+            f"evaluating Terraform needs the extra `live` ({error})", "pip install 'firstfault[live]'"
         ) from error
     # tfparse reads variable files only from within the folder, and the owner's folder is not ours to write to: it is
     # looked at through a folder of links beside which the siblings (modules one level up) are linked as well.
