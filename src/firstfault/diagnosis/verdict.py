@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from firstfault.diagnosis.arithmetic import fit_advice, vllm_fit
 from firstfault.diagnosis.formula import formula
 from firstfault.diagnosis.ladder import ranges
+from firstfault.diagnosis.xid import recovery_action
 from firstfault.model import Observation, RuledOut, Transport, Verdict
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["write_verdict"]
 
 EVIDENCE_LINES = 8
+MOST_RUNS = 8
 
 
 def write_verdict(
@@ -49,7 +51,7 @@ def write_verdict(
         consequences=_consequences(candidate, standing, catalogue),
         ruled_out=ruled,
         next_steps=[*(card.confirm if card else ()), *_tell_apart(card, ruled, standing)],
-        fix=[*(fit_advice(fit) if fit else ()), *(card.fix if card else ())],
+        fix=[*_asked_by_driver(candidate, facts), *(fit_advice(fit) if fit else ()), *(card.fix if card else ())],
         prevention=list(card.prevention) if card else [],
     )
 
@@ -65,12 +67,48 @@ def _summary(candidate: Candidate, title: str, rests_on: str) -> str:
     first = candidate.first
     ranks = sorted({item.rank for item in candidate.roots if item.rank is not None})
     who = f" Seen by rank{'s' if len(ranks) > 1 else ''} {_spell(ranks)}." if ranks else ""
+    who += "".join(_details(candidate))
     where = f"{first.source}:{first.line}" if first.line else first.source
     return f"{title}.{who} First shown at {where}. {rests_on}".strip()
 
 
+# What a rule of `derive` found by comparing ranks → how to say it.
+_DETAILS = {
+    "behind": "Behind its peers: rank {}.",
+    "late": "Late, and without a complaint of its own: rank {}.",
+    "silent": "Its log just ends: rank {}.",
+    "ops": "They wait in {}.",
+}
+
+
+def _details(candidate: Candidate) -> list[str]:
+    said: dict[str, str] = {}
+    for item in candidate.roots:
+        for name, sentence in _DETAILS.items():
+            if item.fields.get(name) and "/derived-" in item.signature:
+                value = item.fields[name]
+                if name != "ops":
+                    value = _spell([int(rank) for rank in value.split(",")])
+                said.setdefault(name, " " + sentence.format(value))
+    return list(said.values())
+
+
 def _spell(ranks: list[int]) -> str:
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges(ranks))
+    """Ranks in words: "0-3, 7", and how many more where there are many runs."""
+    runs = [str(a) if a == b else f"{a}-{b}" for a, b in ranges(ranks)]
+    more = f" and {len(runs) - MOST_RUNS} more runs of ranks" if len(runs) > MOST_RUNS else ""
+    return ", ".join(runs[:MOST_RUNS]) + more
+
+
+def _asked_by_driver(candidate: Candidate, facts: Facts) -> list[str]:
+    """What the driver itself asks for: XID 154 follows another one and names the recovery action."""
+    if not candidate.cause.startswith("driver."):
+        return []
+    for item in reversed(facts.faults):
+        action = recovery_action(item.text) if item.fields.get("xid") == "154" else None
+        if action is not None and action.action != "none":
+            return [f"The driver asks for: {action.label} ({action.action}, XID 154)."]
+    return []
 
 
 def _evidence(candidate: Candidate, standing: Standing, facts: Facts) -> list[Observation]:

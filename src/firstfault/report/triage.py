@@ -13,12 +13,14 @@ from firstfault.model.safe_text import safe_text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from firstfault.model import Evidence, Ladder, Transport, TriageReport, Verdict
+    from firstfault.model import Evidence, Ladder, LadderGroup, Transport, TriageReport, Verdict
 
 __all__ = ["render_triage"]
 
 WIDTH = 100
 LINE_WIDTH = 160
+MOST_GROUPS = 12
+MOST_RUNS = 8
 
 
 def render_triage(report: TriageReport, format_: str) -> str:
@@ -105,13 +107,19 @@ def _ladder(ladder: Ladder) -> list[str]:
     if not ladder.groups:
         return []
     lines = ["", "Ladder", "  " + " → ".join(ladder.rungs)]
-    for group in ladder.groups:
-        count = sum(last - first + 1 for first, last in group.ranks)
-        ranks = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in group.ranks)
-        who = f"rank {ranks}" if count == 1 else f"{count:,} ranks ({ranks})"
+    for group in sorted(ladder.groups, key=_size, reverse=True)[:MOST_GROUPS]:
+        runs = [str(first) if first == last else f"{first}-{last}" for first, last in group.ranks]
+        ranks = ", ".join(runs[:MOST_RUNS]) + (", …" if len(runs) > MOST_RUNS else "")
+        who = f"rank {ranks}" if _size(group) == 1 else f"{_size(group):,} ranks ({ranks})"
         stop = f"stopped at {group.stopped_at}" if group.stopped_at else "went through"
         lines.append(f"  {who}: reached {group.reached or 'nothing'}, {stop}: {safe(group.why)}")
+    if len(ladder.groups) > MOST_GROUPS:
+        lines.append(f"  and {len(ladder.groups) - MOST_GROUPS:,} smaller groups (all of them with --format json)")
     return lines
+
+
+def _size(group: LadderGroup) -> int:
+    return sum(last - first + 1 for first, last in group.ranks)
 
 
 def _transport(transport: Transport) -> list[str]:
@@ -124,4 +132,13 @@ def _transport(transport: Transport) -> list[str]:
 
 
 def _wrapped(text: str, bullet: str) -> list[str]:
-    return wrap(safe(text), WIDTH, initial_indent=bullet, subsequent_indent=" " * len(bullet)) or [bullet]
+    indent = " " * len(bullet)
+    # Paths and ids stay whole, so that they can be copied.
+    return wrap(
+        safe(text),
+        WIDTH,
+        initial_indent=bullet,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    ) or [bullet]
