@@ -17,8 +17,7 @@ CAUSES = {
     "sg-block": {"network.c10d.unreachable"},
     "master-port-only": {"network.nccl.bootstrap-unreachable"},
     "mid-run-cut": {"network.nccl.transport-unreachable"},
-    # A stopped rank writes no dump and no line: that it was late is not in the logs, only that the other one waited.
-    "rank-stopped": {"workload.collective.straggler", "workload.collective.timeout"},
+    "rank-stopped": {"workload.collective.straggler"},
     "rank-killed": {"workload.signal.killed"},
     "collective-type-mismatch": {"workload.collective.mismatch"},
     "collective-size-mismatch": {"workload.collective.mismatch"},
@@ -53,3 +52,14 @@ def test_between_nodes_nvlink_is_argued_away_and_the_socket_is_chosen():
     assert report.transport.chosen == "TCP socket"
     assert not options["NVLink/P2P"].used
     assert not options["IB/RDMA"].used
+
+
+@pytest.mark.parametrize("form", ["txt", "json"])
+def test_answer_of_ras_about_a_stuck_job_names_the_rank_that_is_missing(tmp_path, form):
+    """NCCL RAS of the rank that waits, asked while the other one was stopped; no log beside it."""
+    answer = FOLDER / "rank-stopped" / f"nccl-ras.nccl-master-0.{form}"
+    (tmp_path / answer.name).write_bytes(answer.read_bytes())
+    report = triage([tmp_path])
+    text = " ".join(each.text for each in report.verdict.evidence)
+    assert report.verdict.layer in ("workload", "network")
+    assert "missing ranks=[1]" in text or "ranks=1" in text or "Rank 1" in text
