@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 
@@ -100,6 +101,48 @@ def test_fault_is_taken_back_when_the_observation_fails(make):
     assert not world.cut
     assert "undone" in events(journal)
     assert events(journal)[-1] == "run-ended"
+
+
+def full_from(journal, monkeypatch, event):
+    """Let the journal's disk be full from an event on."""
+    append = journal.append
+    full = False
+
+    def limited(name, **fields):
+        nonlocal full
+        full = full or name == event
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        append(name, **fields)
+
+    monkeypatch.setattr(journal, "append", limited)
+
+
+@pytest.mark.parametrize("event", ["injected", "job-started", "rank-ended", "undoing"])
+def test_full_disk_does_not_stop_the_undo(make, monkeypatch, event):
+    """What cannot be journalled any more is still taken back."""
+    machine, world, journal, _ = make()
+    if event == "undoing":
+        full_from(journal, monkeypatch, event)
+    else:
+        world.hooks["set_groups"] = lambda: full_from(journal, monkeypatch, event) if not world.cut else None
+    with pytest.raises(InputError, match="journal cannot be written"):
+        machine.run()
+    assert not world.cut
+    assert world.calls[-1] == "close"
+
+
+def test_closed_terminal_does_not_stop_the_undo(make, monkeypatch):
+    """Who watches may have gone away (`2>&1 | head`)."""
+    machine, world, _, watcher = make()
+
+    def gone(name, fields):
+        if name in {"undoing", "undone", "world-closed"}:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(watcher, "event", gone)
+    assert machine.run().restored
+    assert not world.cut
 
 
 def test_fault_that_stays_is_an_error_that_says_so(make):

@@ -121,6 +121,29 @@ def test_unwritable_state_folder_is_refused(tmp_path):
         Journal.create(blocked)
 
 
+def test_user_without_a_home_is_told_what_to_set(monkeypatch):
+    """A container's unnamed user has none."""
+    monkeypatch.delenv("FIRSTFAULT_STATE", raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+
+    def homeless(_):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("pathlib.Path.home", classmethod(homeless))
+    with pytest.raises(InputError, match="no home folder"):
+        state_dir()
+
+
+def test_report_that_does_not_fit_is_left_out(state):
+    """A full disk: half a report is worse than none, and no reason to lose the result."""
+    journal = Journal.create(state)
+    journal.report_path.symlink_to("/dev/full")
+    journal.save_report(None)
+    assert not journal.report_path.is_symlink()
+    journal.close()
+
+
 def test_events_are_json_lines_with_time(state):
     """Each event is one line that any tool can read."""
     journal = Journal.create(state)

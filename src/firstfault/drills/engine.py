@@ -6,6 +6,7 @@ reverse order, before anything else; then the world is ended, and the journal sa
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from pathlib import Path
@@ -22,7 +23,7 @@ from firstfault.drills.jobs import Backend, Launcher, Process, processes
 from firstfault.drills.journal import Journal, Undo, timestamp
 from firstfault.drills.tail import Line, LogTail, step_seconds, sums_in
 from firstfault.drills.world import RankExit, Snapshot, World
-from firstfault.errors import FirstFaultError, RestoreError, UnsupportedError
+from firstfault.errors import FirstFaultError, InputError, RestoreError, UnsupportedError
 from firstfault.model.drill import Change, Detection, DrillReport, Phase, RankResult
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Drill:
                     if outcome != "completed":
                         self._diagnosis.close()
                     left = self.world.close()
-                    self._say("world-closed", left_behind=left)
+                    self._note("world-closed", left_behind=left)
                     if outcome != "completed":
                         self._end(outcome, left)
             report = self._report(phases, change, left, began)
@@ -157,13 +158,31 @@ class Drill:
     def _end(self, outcome: str, left: list[str], **fields: Any) -> None:
         """Close the journal, unless something is owed: then `recover` has to find it open."""
         if self._owed and (left or not self.world.ends_faults):
-            self._say("owed", undo=[undo.id for undo in self._owed], left_behind=left)
+            self._note("owed", undo=[undo.id for undo in self._owed], left_behind=left)
             return
-        self._say("run-ended", outcome=outcome, **fields)
+        self._note("run-ended", outcome=outcome, **fields)
 
     def _say(self, event: str, *, sync: bool = False, **fields: Any) -> None:
-        self.journal.append(event, sync=sync, **fields)
+        """Write an event to the journal, then show it.
+
+        Raises:
+            InputError: It cannot be written (disk full); without a journal the drill does not go on.
+        """
+        try:
+            self.journal.append(event, sync=sync, **fields)
+        except OSError as error:
+            raise InputError(
+                f"{self.journal.path}: {error.strerror}: the journal cannot be written, so the drill ends here",
+                "free space there, or set FIRSTFAULT_STATE to another folder; then `firstfault drill recover`",
+            ) from error
         self.observer.event(event, fields)
+
+    def _note(self, event: str, **fields: Any) -> None:
+        """The same on the way back, which neither a full disk nor a closed terminal may stop."""
+        with contextlib.suppress(OSError):  # the undo records are on disk already
+            self.journal.append(event, **fields)
+        with contextlib.suppress(OSError):
+            self.observer.event(event, fields)
 
     def _plan(self) -> Change:
         """Collect what the injections would change, and journal it."""
@@ -249,20 +268,20 @@ class Drill:
         with self.interrupts.hold():
             while self._owed:
                 undo = self._owed[-1]
-                self._say("undoing", undo=undo.id)
+                self._note("undoing", undo=undo.id)
                 try:
                     undo_record(undo.kind, self.world, undo.record)
                 except WorldLostError:
                     self._owed.clear()  # the fault was part of that world, and is gone with it
                     raise
                 except (OSError, FirstFaultError) as error:
-                    self._say("undo-failed", undo=undo.id, error=str(error))
+                    self._note("undo-failed", undo=undo.id, error=str(error))
                     raise RestoreError(
                         f"{undo.kind} could not be taken back: {error}",
                         f"`firstfault drill recover` finishes it; the record is in {self.journal.path}",
                     ) from error
                 self._owed.pop()
-                self._say("undone", undo=undo.id)
+                self._note("undone", undo=undo.id)
             self.world.end_job()
 
     # -- the job ---------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ A run whose journal has no `run-ended` and whose lock nobody holds was interrupt
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -28,15 +29,26 @@ from firstfault.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from firstfault.model.drill import DrillReport
+
 __all__ = ["Journal", "Undo", "read_events", "runs", "state_dir", "timestamp", "unfinished"]
 
 
 def state_dir() -> Path:
-    """Return the folder for journals: FIRSTFAULT_STATE, or `firstfault` in XDG_STATE_HOME (~/.local/state)."""
+    """Return the folder for journals: FIRSTFAULT_STATE, or `firstfault` in XDG_STATE_HOME (~/.local/state).
+
+    Raises:
+        InputError: None of them is set, and the user has no home folder (a container's unnamed user).
+    """
     if explicit := os.environ.get("FIRSTFAULT_STATE"):
         return Path(explicit)
     base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "firstfault"
+    try:
+        return (Path(base) if base else Path.home() / ".local" / "state") / "firstfault"
+    except RuntimeError as error:
+        raise InputError(
+            "this user has no home folder to keep journals in", "set FIRSTFAULT_STATE to a folder that you can write"
+        ) from error
 
 
 def timestamp(seconds: float | None = None) -> str:
@@ -114,6 +126,11 @@ class Journal:
         """The journal file."""
         return self.folder / "journal.jsonl"
 
+    @property
+    def report_path(self) -> Path:
+        """Where the result is kept."""
+        return self.folder / "report.json"
+
     def append(self, event: str, *, sync: bool = False, **fields: Any) -> None:
         """Write one event.
 
@@ -150,9 +167,17 @@ class Journal:
                 "free space there, or set FIRSTFAULT_STATE to another folder",
             ) from error
 
+    def save_report(self, report: DrillReport) -> None:
+        """Keep the result beside the journal; a disk without room for it does not take it from who waits for it."""
+        try:
+            self.report_path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2))
+        except OSError:
+            self.report_path.unlink(missing_ok=True)
+
     def close(self) -> None:
         """Close the journal and give the lock back."""
-        self._stream.close()
+        with contextlib.suppress(OSError):  # what a full disk refused to take was reported when it was written
+            self._stream.close()
         self._lock.close()
 
 

@@ -158,7 +158,7 @@ def run_drill(
             observer=observer or _Silent(),
         )
         report = drill.run()
-        (journal.folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2))
+        journal.save_report(report)
     finally:
         journal.close()
     return report

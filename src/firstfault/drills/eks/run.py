@@ -142,6 +142,6 @@ def run_on_cluster(
             observer=observer,
         )
         report = drill.run()
-        (journal.folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2))
+        journal.save_report(report)
         reap(watchdog)
     return report
