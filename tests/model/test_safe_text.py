@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firstfault.cli.output import write_output
 from firstfault.model.safe_text import safe_text, strip_ansi
 
 CASES = {
@@ -31,6 +34,13 @@ CASES = {
 def test_cases(text):
     """Escape sequences vanish, other controls are shown, commands lose their magic, normal text stays."""
     assert safe_text(text) == CASES[text]
+
+
+def test_no_line_of_a_page_is_a_command(capsys):
+    """Wrapping moves what stood in the middle of a log line to the beginning of a printed one."""
+    line = safe_text(f"ValueError: {'x' * 60} ::error file=a::boom")
+    write_output("\n".join(textwrap.wrap(line, 72, subsequent_indent="  ")), None)
+    assert capsys.readouterr().out.splitlines()[-1] == "  : :error file=a::boom"
 
 
 @given(st.text())

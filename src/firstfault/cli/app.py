@@ -65,7 +65,9 @@ def main() -> None:
         error.show()
         code = int(ExitCode.USAGE)
     except FirstFaultError as error:
-        click.echo(f"firstfault: {error}", err=True)
+        from firstfault.model.safe_text import safe_text  # noqa: PLC0415 - not needed for --help
+
+        click.echo(safe_text(f"firstfault: {error}"), err=True)  # it may quote a file's name or content
         code = int(error.exit_code)
     except BrokenPipeError:
         # The reader of our output went away (`| head`): not our failure, and nothing is left to say.

@@ -108,6 +108,7 @@ def lint_command(files: tuple[Path, ...], *, schema: bool) -> int:
     import msgspec  # noqa: PLC0415
 
     from firstfault.drills import json_schema, lint_scenario  # noqa: PLC0415
+    from firstfault.model.safe_text import safe_text  # noqa: PLC0415
 
     if schema:
         click.echo(msgspec.json.format(msgspec.json.encode(json_schema())).decode())
@@ -119,11 +120,11 @@ def lint_command(files: tuple[Path, ...], *, schema: bool) -> int:
         try:
             problems = lint_scenario(path)
         except InputError as error:
-            click.echo(str(error), err=True)
+            click.echo(safe_text(str(error)), err=True)
             codes.append(ExitCode.USAGE)
             continue
         for problem in problems:
-            click.echo(f"{path}: {problem}")
+            click.echo(safe_text(f"{path}: {problem}"))
         codes.append(ExitCode.FINDING if problems else ExitCode.OK)
     return int(worst_exit_code(*codes))
 

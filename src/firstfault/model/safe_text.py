@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["safe_text", "strip_ansi"]
+__all__ = ["safe_text", "strip_ansi", "without_commands"]
 
 # CSI, OSC (ended by BEL or ST), other string sequences (DCS, SOS, PM, APC), and two-byte escapes; 8-bit forms too.
 _ANSI = re.compile(
@@ -42,6 +42,11 @@ def safe_text(text: str) -> str:
     text = strip_ansi(text)
     if not text.isprintable():
         text = _UNSAFE.sub(_show, text)
+    return without_commands(text)
+
+
+def without_commands(text: str) -> str:
+    """Return the text without workflow commands. For whole pages: wrapping can bring one to the beginning of a line."""
     if "::" in text:
         text = _WORKFLOW_COMMAND.sub(r"\1: ", text)
     if "##" in text:
