@@ -20,6 +20,8 @@ LISTS = {
     "clusterpolicies": "ClusterPolicy", "persistentvolumeclaims": "PersistentVolumeClaim", "configmaps": "ConfigMap",
     "deployments": "Deployment", "nodeclaims": "NodeClaim", "validatingwebhookconfigurations":
     "ValidatingWebhookConfiguration", "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
+    "cronjobs": "CronJob", "clusterroles": "ClusterRole", "clusterrolebindings": "ClusterRoleBinding",
+    "roles": "Role", "rolebindings": "RoleBinding", "prometheusrules": "PrometheusRule",
     "ciliumnetworkpolicies": "CiliumNetworkPolicy", "statefulsets": "StatefulSet", "replicasets": "ReplicaSet",
 }  # fmt: skip
 GROUPS = {

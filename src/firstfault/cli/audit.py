@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import tempfile
 from pathlib import Path
 
 import click
+import yaml
 
 from firstfault.checks import (
     SEVERITIES,
@@ -20,7 +23,7 @@ from firstfault.checks import (
     plan_fixes,
 )
 from firstfault.cli.output import write_output
-from firstfault.errors import ExitCode, InputError, UsageError
+from firstfault.errors import ExitCode, InputError, UsageError, worst_exit_code
 from firstfault.model.audit import AuditReport, Severity
 from firstfault.report.audit import FORMATS, explain_check, list_checks, render_audit
 
@@ -43,6 +46,9 @@ _PATH = click.Path(path_type=Path)
 @click.option("--fix", is_flag=True, help="Show the changes that close what can be closed safely, as a diff.")
 @click.option("--yes", is_flag=True, help="With --fix: write the changes.")
 @click.option("--explain", metavar="CHECK", help="Show one check: why, the trap, the fix, a bad and a good example.")
+@click.option("--live", is_flag=True, help="Read the cluster's objects and the account's quotas now, and audit them.")
+@click.option("--context", help="With --live: kubeconfig context.")
+@click.option("--permissions", is_flag=True, help="Print the role and the IAM policy that --live needs, and stop.")
 @click.option("--list-checks", "list_checks_only", is_flag=True, help="List the checks.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--output", type=_PATH, help="Write the report to this file.")
@@ -60,6 +66,9 @@ def audit(
     fix: bool,
     yes: bool,
     explain: str | None,
+    live: bool,
+    context: str | None,
+    permissions: bool,
     list_checks_only: bool,
     form: str,
     output: Path | None,
@@ -73,6 +82,13 @@ def audit(
         text = explain_check(find_check(explain)) if explain else list_checks(load_checks().values())
         write_output(text, output)
         return int(ExitCode.OK)
+    if permissions:
+        write_output(_permissions(), output)
+        return int(ExitCode.OK)
+    if live:
+        if paths or fix or write_baseline:
+            raise UsageError("--live audits the cluster alone", "audit files in a call of their own")
+        return _live(context, checks, config, baseline, fail_on, form, output, unknown_ok=unknown_ok)
     if not paths:
         raise UsageError("nothing to audit", "name files or folders: `firstfault audit terraform/ manifests/`")
     if write_baseline and not reason:
@@ -90,6 +106,44 @@ def audit(
         return _write_baseline(report, write_baseline, reason, until.date() if until else None)
     write_output(render_audit(report, inventory.texts, form), output)
     return int(exit_code_of(report, fail_on=fail_on, unknown_ok=unknown_ok))
+
+
+def _live(
+    context: str | None,
+    checks: tuple[str, ...],
+    config: Path | None,
+    baseline: Path | None,
+    fail_on: Severity,
+    form: str,
+    output: Path | None,
+    *,
+    unknown_ok: bool,
+) -> int:
+    """Gather the cluster's configuration into a private folder, audit it as everything there is, delete it."""
+    from firstfault.collect import gather_configuration  # noqa: PLC0415 - imports the Kubernetes client
+
+    with tempfile.TemporaryDirectory(prefix="firstfault-audit-") as folder:
+        missing = gather_configuration(Path(folder), context=context)
+        # What could not be read may hold what seems to be absent: then absence is not judged.
+        report, inventory = audit_with_inventory(
+            [Path(folder)],
+            checks=checks,
+            config=load_config(config, near=[]),
+            baseline=load_baseline(baseline) if baseline else [],
+            complete=not missing,
+        )
+        write_output(render_audit(report, inventory.texts, form), output)
+    for each in missing:
+        click.echo(f"not read: {each.what}: {each.why}\n    {each.command}", err=True)
+    code = exit_code_of(report, fail_on=fail_on, unknown_ok=unknown_ok)
+    return int(worst_exit_code(code, *([ExitCode.UNKNOWN] if missing and not unknown_ok else [])))
+
+
+def _permissions() -> str:
+    from firstfault.collect import configuration_permissions  # noqa: PLC0415
+
+    needed = configuration_permissions()
+    return yaml.safe_dump(needed["rbac"], sort_keys=False) + "---\n" + json.dumps(needed["iam"], indent=2)
 
 
 def _fix(report: AuditReport, inventory: Inventory, output: Path | None, *, write: bool) -> int:

@@ -6,6 +6,7 @@ folder for people who may not use these APIs from here; `reachability` answers q
 
 from __future__ import annotations
 
+from firstfault.collect.configuration import configuration_permissions, gather_configuration
 from firstfault.collect.live import gather_live
 
-__all__ = ["gather_live"]
+__all__ = ["configuration_permissions", "gather_configuration", "gather_live"]
