@@ -114,3 +114,13 @@ class TestManyFiles:
             return ",".join(share).encode()
 
         assert children.map_shares(work, ["a", "b", "c", "d", "e"], 2) == [b"a,b,c", b"d,e"]
+
+
+def test_ranges_are_read_without_pread_too(monkeypatch, tmp_path):
+    """Platforms without pread (Windows) read the same bytes."""
+    file = tmp_path / "log"
+    file.write_bytes(b"0123456789")
+    monkeypatch.delattr(os, "pread", raising=False)
+    with file.open("rb") as stream:
+        assert chunks_module.read_at(stream.fileno(), 3, 5) == b"567"
+        assert chunks_module.read_at(stream.fileno(), 30, 8) == b"89"

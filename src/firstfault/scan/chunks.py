@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from typing import TYPE_CHECKING, BinaryIO
+
+from firstfault.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CHUNK_BYTES", "Chunk", "file_chunks", "make_readable", "stream_chunks"]
+__all__ = ["CHUNK_BYTES", "Chunk", "file_chunks", "make_readable", "read_at", "stream_chunks"]
 
 CHUNK_BYTES = 1024 * 1024
 # A line may run this far over the end of its chunk; longer ones are cut.
 OVERHANG = 64 * 1024
 LONGEST_OVERHANG = 4 * 1024 * 1024
 
+_SEEKING = threading.Lock()
 _COLOURED_LINE = re.compile(rb"[^\n]*\x1b[^\n]*")
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 
@@ -53,7 +57,7 @@ class Chunk:
         before = 1 if self._start else 0
         offset = self._start - before
         wanted = min(CHUNK_BYTES + OVERHANG, self._size - self._start)
-        data = os.pread(self._descriptor, before + wanted, offset)
+        data = read_at(self._descriptor, before + wanted, offset)
         begin = data.find(b"\n", 0, before + CHUNK_BYTES) + 1 if before else 0
         if before and not begin:
             return b""  # the middle of a line that began earlier and ends later
@@ -66,12 +70,21 @@ class Chunk:
 
     def _rest_of_line(self, offset: int) -> bytes:
         rest = b""
-        while len(rest) < LONGEST_OVERHANG and (more := os.pread(self._descriptor, CHUNK_BYTES, offset + len(rest))):
+        while len(rest) < LONGEST_OVERHANG and (more := read_at(self._descriptor, CHUNK_BYTES, offset + len(rest))):
             end = more.find(b"\n") + 1
             rest += more[: end or len(more)]
             if end:
                 break
         return rest
+
+
+def read_at(descriptor: int, size: int, offset: int) -> bytes:
+    """Read a range of a file, from any thread; also where the platform has no pread (Windows)."""
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, size, offset)
+    with _SEEKING:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return os.read(descriptor, size)
 
 
 def file_chunks(file: BinaryIO) -> Iterator[Chunk]:
@@ -83,11 +96,23 @@ def file_chunks(file: BinaryIO) -> Iterator[Chunk]:
 
 
 def stream_chunks(stream: BinaryIO) -> Iterator[Chunk]:
-    """Yield the chunks of a stream, which is read here; a line longer than a few megabytes is cut."""
+    """Yield the chunks of a stream, which is read here; a line longer than a few megabytes is cut.
+
+    Raises:
+        InputError: The stream is damaged or cut; behind the last chunk, so that nothing that was read is lost.
+    """
     carry = b""
     ready = b""
     number = 0
-    while data := stream.read(CHUNK_BYTES):
+    broken: InputError | None = None
+    while True:
+        try:
+            data = stream.read(CHUNK_BYTES)
+        except InputError as error:
+            broken = error
+            break
+        if not data:
+            break
         data = carry + data if carry else data
         cut = data.rfind(b"\n") + 1
         if not cut and len(data) >= LONGEST_OVERHANG:
@@ -101,6 +126,8 @@ def stream_chunks(stream: BinaryIO) -> Iterator[Chunk]:
     if ready and carry:
         yield Chunk(ready, number=number)
     yield Chunk(carry or ready, number=number + 1, is_last=True)
+    if broken is not None:
+        raise broken
 
 
 def make_readable(chunk: bytes) -> bytes:

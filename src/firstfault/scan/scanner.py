@@ -171,21 +171,26 @@ class Scanner:
                 self._scan_chunks(stream_chunks(stream), collector)
             else:
                 counted = _CountedStream(stream)
-                self._scan_lines(reader.read(counted, source.name, joint), collector)  # type: ignore[arg-type]
-                collector.bytes, collector.lines = counted.bytes, None
+                try:
+                    self._scan_lines(reader.read(counted, source.name, joint), collector)  # type: ignore[arg-type]
+                finally:
+                    collector.bytes, collector.lines = counted.bytes, None
 
     def _scan_lines(self, lines: Iterable[TextLine], collector: LineCollector) -> None:
         """Scan what a reader prints, a buffer at a time."""
         batch: list[TextLine] = []
         size = 0
-        for line in lines:
-            batch.append(line)
-            size += len(line.text)
-            if size > BATCH_BYTES:
+        try:
+            for line in lines:
+                batch.append(line)
+                size += len(line.text)
+                if size > BATCH_BYTES:
+                    self._scan_batch(batch, collector)
+                    batch, size = [], 0
+        finally:
+            # Also when the stream breaks in the middle.
+            if batch:
                 self._scan_batch(batch, collector)
-                batch, size = [], 0
-        if batch:
-            self._scan_batch(batch, collector)
 
     def _scan_batch(self, batch: list[TextLine], collector: LineCollector) -> None:
         starts: list[int] = []
@@ -214,17 +219,21 @@ class Scanner:
             return
         if first.is_last:
             collector.add(self._examine(first, frozenset()))
+            next(chunks, None)  # a damaged stream says so behind its last chunk
             return
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - not needed for small inputs
 
         with ThreadPoolExecutor(self._workers) as pool:
             waiting: deque[Future[Examined]] = deque([pool.submit(self._examine, first, collector.saturated)])
-            for chunk in chunks:
-                waiting.append(pool.submit(self._examine, chunk, collector.saturated))
-                if len(waiting) > 2 * self._workers:
+            try:
+                for chunk in chunks:
+                    waiting.append(pool.submit(self._examine, chunk, collector.saturated))
+                    if len(waiting) > 2 * self._workers:
+                        collector.add(waiting.popleft().result())
+            finally:
+                # Also when the stream breaks: the last lines before the damage are the ones that matter.
+                while waiting:
                     collector.add(waiting.popleft().result())
-            while waiting:
-                collector.add(waiting.popleft().result())
 
     def _examine(self, chunk: Chunk, saturated: AbstractSet[int]) -> Examined:
         data = chunk.read()
