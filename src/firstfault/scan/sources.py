@@ -6,6 +6,7 @@ One bad input becomes a `SourceProblem` and the others go on. Nothing is ever wr
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -139,6 +140,8 @@ def open_sources(
     for given in paths:
         name = os.fspath(given)
         try:
+            if not name:
+                raise InputError("a path is empty", 'is a shell variable unset? The current folder is "."')
             if name == "-":
                 yield from walker.pipe(STDIN_NAME, stdin)
             else:
@@ -159,6 +162,8 @@ class _Walker:
         """Yield what comes out of standard input or a pipe."""
         if stream is None:
             raise InputError("standard input is not available here", "name a file instead of -")
+        if stream.closed:
+            raise InputError("standard input was read already", "give - once")
         yield from self.stream(name, PatientReader(CountedRaw(name, stream, self.budget)), depth=0)
 
     def top(self, path: Path) -> Iterator[Source | SourceProblem]:
@@ -304,6 +309,8 @@ def open_regular(path: Path, flags: int) -> BinaryIO:
     try:
         descriptor = os.open(path, flags | CAREFUL)
     except OSError as error:
+        if error.errno == errno.ENXIO:  # what opening a socket says
+            raise InputError(f"{path}: a socket or device, not a file; left out") from error
         raise InputError(f"{path}: {error.strerror}") from error
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
