@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -107,3 +110,98 @@ def test_explain():
     unknown = firstfault("explain", "network.no.such")
     assert unknown.returncode == 2
     assert b"firstfault explain" in unknown.stderr
+
+
+OOM = b"[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+
+
+def run_shell(script, *arguments):
+    """Run the command from a shell, for what only a shell does to its descriptors; "$0" is Python."""
+    return subprocess.run(
+        ["sh", "-c", script, sys.executable, *map(str, arguments)],
+        capture_output=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+
+
+@pytest.mark.parametrize("lines", [40, 60_000], ids=["within the head", "many chunks"])
+def test_the_last_lines_of_a_cut_gzip_file_are_read(tmp_path, lines):
+    """A log cut in transfer still shows the fault that stands right before the cut."""
+    noise = b"".join(b"step %d loss %d.%d\n" % (n, n * 7919 % 9973, n * 31337 % 65521) for n in range(lines))
+    cut = tmp_path / "train.log.gz"
+    # A full gzip member, then one without its end: all of it can be read, the end is missing.
+    cut.write_bytes(gzip.compress(noise) + gzip.compress(OOM, compresslevel=0)[:-8])
+    done = firstfault("triage", cut, "--format", "json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 2
+    assert b"cut after" in done.stderr
+    assert report["verdict"]["cause"] == "workload.cuda.oom"
+    assert report["verdict"]["evidence"][0]["line"] == lines + 1
+    assert report["sources"][0]["bytes"] >= len(noise) + len(OOM)
+
+
+def test_a_cut_json_export_is_read_up_to_the_cut(tmp_path):
+    """Readers of structured formats do not lose what stood before the damage either."""
+    line = json.dumps({"log": OOM.decode(), "stream": "stderr", "time": "2026-01-01T00:00:00Z"}).encode() + b"\n"
+    cut = tmp_path / "container.log.gz"
+    cut.write_bytes(gzip.compress(line * 3, compresslevel=0)[:-8])
+    done = firstfault("triage", cut, "--format", "json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 2
+    assert report["sources"][0]["bytes"] >= 3 * len(line)
+    assert report["verdict"]["cause"] == "workload.cuda.oom"
+
+
+def test_messages_about_hostile_names_are_safe(tmp_path):
+    """The name of an archive's member cannot retitle a terminal, command a CI runner or leak a key on standard error."""
+    packed = tmp_path / "logs.tar"
+    with tarfile.open(packed, "w") as archive:
+        member = tarfile.TarInfo("../\n::error file=x::boo\x1b]0;title\x07 AKIA" + "ABCDEFGHIJ234567")
+        archive.addfile(member, io.BytesIO())
+    done = firstfault("triage", packed)
+    assert done.returncode == 2
+    assert b"path traversal" in done.stderr
+    for bad in (b"\x1b", b"\x07", b"\n::error", b"AKIAABCDEFGHIJ234567"):
+        assert bad not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "message"),
+    [
+        ('"$0" -m firstfault triage - <&-', 2, b"standard input is not available"),
+        ('"$0" -m firstfault triage - - <"$1"', 2, b"read already"),
+        ('"$0" -m firstfault triage ""', 2, b"a path is empty"),
+        ('"$0" -m firstfault triage "$1" >/dev/full', 2, b"No space left"),
+        ('"$0" -m firstfault --help >/dev/full', 2, b"No space left"),
+    ],
+)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_odd_descriptors_and_empty_paths_have_messages(tmp_path, script, code, message):
+    """A crash ends with 1, which would say "a fault": each of these ends with 2 and says why."""
+    log = tmp_path / "train.log"
+    log.write_bytes(OOM)
+    done = run_shell(script, log)
+    assert done.returncode == code
+    assert message in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_reader_that_went_away_does_not_change_the_exit_code(tmp_path):
+    """`firstfault triage … | true` under pipefail still says that there was a fault."""
+    log = tmp_path / "train.log"
+    log.write_bytes(OOM)
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as gone:
+        done = subprocess.run(
+            [sys.executable, "-m", "firstfault", "triage", log],
+            stdout=gone,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        )
+    assert done.returncode == 1
+    assert done.stderr == b""

@@ -55,6 +55,12 @@ def app() -> None:
     """
 
 
+def _complain(message: str) -> None:
+    from firstfault.cli.output import complain  # noqa: PLC0415 - imports the model, which --help has no use for
+
+    complain(message)
+
+
 def main() -> None:
     """Run the command line and exit with a code of the contract."""
     try:
@@ -65,12 +71,14 @@ def main() -> None:
         error.show()
         code = int(ExitCode.USAGE)
     except FirstFaultError as error:
-        from firstfault.model.safe_text import safe_text  # noqa: PLC0415 - not needed for --help
-
-        click.echo(safe_text(f"firstfault: {error}"), err=True)  # it may quote a file's name or content
+        _complain(str(error))
         code = int(error.exit_code)
     except BrokenPipeError:
         # The reader of our output went away (`| head`): not our failure, and nothing is left to say.
         sys.stderr.close()
         code = int(ExitCode.OK)
+    except OSError as error:
+        # A full disk under `--help`, a file that vanished: exit code 1 would say "a fault was found".
+        _complain(f"{error.filename or 'the system'}: {error.strerror or error}")
+        code = int(ExitCode.USAGE)
     sys.exit(code if isinstance(code, int) else 0)

@@ -1,31 +1,59 @@
-"""Where the result of a verb goes: standard output, or the file of `--output`."""
+"""What a verb says and where it goes: standard output, the file of `--output`, and messages on standard error."""
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import click
 
 from firstfault.errors import InputError
-from firstfault.model.safe_text import without_commands
+from firstfault.model.safe_text import safe_text, without_commands
 
-__all__ = ["write_output"]
+__all__ = ["complain", "write_output"]
+
+ADVICE = "\n  what to do: "
 
 
 def write_output(text: str, output: Path | None) -> None:
-    """Write a verb's result.
+    """Write a verb's result. A reader that went away (`| head`) is no failure: the exit code stays the verb's.
 
     On standard output, which may be a CI job's log, no line is a command to the CI runner; a file stays as it is.
 
     Raises:
-        InputError: The file cannot be written.
+        InputError: The file, or standard output, cannot be written.
     """
     if not text.endswith("\n"):
         text += "\n"
     if output is None or str(output) == "-":
-        click.echo(without_commands(text), nl=False)
+        try:
+            click.echo(without_commands(text), nl=False)
+        except BrokenPipeError:
+            _abandon_stdout()
+        except OSError as error:
+            _abandon_stdout()
+            raise InputError(f"standard output: cannot be written: {error.strerror}") from error
         return
     try:
         output.write_text(text, "utf-8")
     except OSError as error:
         raise InputError(f"{output}: cannot be written: {error.strerror}") from error
+
+
+def complain(message: str) -> None:
+    """Print a message on standard error; file names in it are somebody else's text, and are neutralised and redacted.
+
+    Args:
+        message: As `FirstFaultError` writes it: what happened, then a line on what to do.
+    """
+    from firstfault.model.redact import redact  # noqa: PLC0415 - only a run that fails pays for it
+
+    click.echo("firstfault: " + ADVICE.join(redact(safe_text(part)) for part in message.split(ADVICE)), err=True)
+
+
+def _abandon_stdout() -> None:
+    """Point standard output at nothing, or the flush at the end of the process would fail once more (exit 120)."""
+    descriptor = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(descriptor, sys.stdout.fileno())
+    os.close(descriptor)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 import msgspec
 
-from firstfault.cli.output import write_output
+from firstfault.cli.output import complain, write_output
 from firstfault.errors import ExitCode, UsageError, worst_exit_code
 
 if TYPE_CHECKING:
@@ -54,13 +54,18 @@ def triage_command(
     elif not paths:
         raise UsageError("nothing to read", 'give files, folders or archives, "-" for standard input, or --live')
     else:
-        report = triage(paths, stdin=sys.stdin.buffer)
+        report = triage(paths, stdin=_stdin())
     rendered = render_triage(report, format_)
     write_output(rendered, output)
     for problem in report.problems:
-        click.echo(f"firstfault: {problem}", err=True)
+        complain(problem)
     verdict = {"fault": ExitCode.FINDING, "healthy": ExitCode.OK, "unknown": ExitCode.UNKNOWN}[report.status]
     return int(worst_exit_code(verdict, *([ExitCode.USAGE] if report.problems else [])))
+
+
+def _stdin() -> BinaryIO | None:
+    """Return the bytes of standard input; None where it was closed (`<&-`)."""
+    return None if sys.stdin is None else sys.stdin.buffer
 
 
 def _triage_live(paths: tuple[str, ...], namespace: str | None, selector: str, context: str | None) -> TriageReport:
@@ -70,7 +75,7 @@ def _triage_live(paths: tuple[str, ...], namespace: str | None, selector: str, c
 
     with tempfile.TemporaryDirectory(prefix="firstfault-live-") as folder:
         missing = gather_live(Path(folder), namespace=namespace, selector=selector, context=context)
-        report = triage([folder, *paths], stdin=sys.stdin.buffer)
+        report = triage([folder, *paths], stdin=_stdin())
     # What could not be looked at cannot be called healthy: a job's own Pods and logs are what healthy rests on.
     blind = any(each.what.startswith(("Pods", "log of")) for each in missing)
     status = "unknown" if report.status == "healthy" and blind else report.status

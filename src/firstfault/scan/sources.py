@@ -140,12 +140,10 @@ def open_sources(
     for given in paths:
         name = os.fspath(given)
         try:
-            if not name:
-                raise InputError("a path is empty", 'is a shell variable unset? The current folder is "."')
             if name == "-":
                 yield from walker.pipe(STDIN_NAME, stdin)
             else:
-                yield from walker.top(Path(name))
+                yield from walker.top(name)
         except InputError as error:
             yield SourceProblem(name=STDIN_NAME if name == "-" else name, error=error)
             if walker.budget.exhausted:
@@ -166,8 +164,11 @@ class _Walker:
             raise InputError("standard input was read already", "give - once")
         yield from self.stream(name, PatientReader(CountedRaw(name, stream, self.budget)), depth=0)
 
-    def top(self, path: Path) -> Iterator[Source | SourceProblem]:
+    def top(self, name: str) -> Iterator[Source | SourceProblem]:
         """Yield what one path of the command line leads to; links are followed, the user named them."""
+        if not name:  # Path("") would be the current folder
+            raise InputError("a path is empty", 'is a shell variable unset? The current folder is "."')
+        path = Path(name)
         try:
             mode = path.stat().st_mode
             root = path.resolve()
