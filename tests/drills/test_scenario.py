@@ -179,6 +179,7 @@ def test_scenario_survives_a_round_trip():
     scenario = find_scenario("sg-block")
     again = msgspec.convert(yaml.safe_load(msgspec.yaml.encode(scenario)), type(scenario))
     assert again == scenario
+    assert b"null" not in msgspec.yaml.encode(scenario)  # what is as usual is not written out
 
 
 def test_measures_are_those_that_are_measured():

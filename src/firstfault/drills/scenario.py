@@ -39,7 +39,7 @@ Comparable = Scalar | list[Scalar] | dict[str, Scalar]
 Need = Literal["gpu", "two-gpus", "gloo", "live", "kernel-log"]
 
 
-class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The job that runs in every phase.
 
     Attributes:
@@ -76,7 +76,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sums: list[float] = msgspec.field(default_factory=lambda: [3.0, 6.0, 12.0, 24.0, 48.0])
 
 
-class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One thing to compare while the fault acts.
 
     Attributes:
@@ -107,7 +107,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     otherwise: str = ""
 
 
-class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One drill.
 
     Attributes:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Injector", "Start"]
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Start(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """When an injection acts; without any field, before the job starts.
 
     Attributes:
@@ -42,7 +42,9 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return f"when {where} prints {self.log!r}" if self.log else f"when {where} has done iteration {self.step}"
 
 
-class Injector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+class Injector(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind"
+):
     """One kind of fault, with its parameters.
 
     `undo` gets the record that `prepare` returned, and nothing else: the record is on disk before `inject` runs, and a
