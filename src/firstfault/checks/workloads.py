@@ -203,6 +203,12 @@ def torch_version(image: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if name == "pytorch" and match else None
 
 
+def torch_version_is_floor(image: str) -> bool:
+    """Tell whether the image is newer than our table, so that `torch_version` is only the least that it can be."""
+    name, _, tag = image.rpartition("/")[2].partition(":")
+    return name == "pytorch" and bool(re.match(r"\d\d\.\d\d-py3", tag)) and tag[:5] > max(_NGC)
+
+
 def smoke_jobs(inventory: Inventory) -> list[KubeObject]:
     """Return the CronJobs that test collective communication: GPU Pods whose name, image or command says so."""
     found = []

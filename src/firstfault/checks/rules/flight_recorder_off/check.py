@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.kube import Container, PodView
 from firstfault.checks.located import ABSENT, Unresolved
-from firstfault.checks.outcome import Outcome, failed, passed
+from firstfault.checks.outcome import Outcome, failed, passed, unknown
 from firstfault.checks.workloads import (
     container_env,
     distributed_pods,
@@ -15,11 +15,15 @@ from firstfault.checks.workloads import (
     injected_env,
     runs_vllm,
     torch_version,
+    torch_version_is_floor,
 )
 
 _BUFFER = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 _FILE = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
-_ON_SINCE, _DUMPS_SINCE = (2, 6), (2, 7)
+# The ring's own default was 0 until pull request 172843 of January 2026 made it 2000 (ProcessGroupNCCL had said 2000
+# since 2.6, which switched nothing on). 2.10 was out by then, 2.13 has it in its headers; what lies between was not
+# looked at.
+_OFF_UNTIL, _ON_SINCE, _DUMPS_SINCE = (2, 10), (2, 13), (2, 7)
 
 
 def check(inventory: Inventory) -> Iterator[Outcome]:
@@ -40,7 +44,15 @@ def _judge(inventory: Inventory, pod: PodView, container: Container) -> Iterator
     if isinstance(size, Unresolved) or isinstance(dump, Unresolved) or (size is ABSENT and version is None):
         return
     shown = f"PyTorch {version[0]}.{version[1]}" if version else "this image"
-    if size == "0" or (size is ABSENT and version is not None and version < _ON_SINCE):
+    if size is ABSENT and version is not None and _may_be_on(version, floor=torch_version_is_floor(container.image)):
+        yield unknown(
+            place,
+            container.subject,
+            "whether the recorder is on by default depends on the release of PyTorch in this image; "
+            "TORCH_NCCL_TRACE_BUFFER_SIZE is not set",
+        )
+        return
+    if size == "0" or (size is ABSENT and version is not None and version <= _OFF_UNTIL):
         yield failed(place, container.subject, f"the recorder is off ({shown}, TORCH_NCCL_TRACE_BUFFER_SIZE not set)")
         return
     if str(dump).lower() in {"0", "false"} or (dump is ABSENT and version is not None and version < _DUMPS_SINCE):
@@ -52,6 +64,10 @@ def _judge(inventory: Inventory, pod: PodView, container: Container) -> Iterator
         yield failed(place, container.subject, f"the record goes to {where}, which ends with the container")
     else:
         yield passed(place, container.subject)
+
+
+def _may_be_on(version: tuple[int, int], *, floor: bool) -> bool:
+    return version < _ON_SINCE and (floor or version > _OFF_UNTIL)
 
 
 def _first(inventory: Inventory, container: Container, names: tuple[str, ...]) -> object:
