@@ -179,6 +179,17 @@ def test_a_broken_document_does_not_hide_the_next_one(pod):
     assert [(item["result"], item["line"]) for item in report["findings"]] == [("fail", 18), ("pass", 6)]
 
 
+def test_missing_path_among_others_exits_2_and_the_others_are_audited(pod):
+    """The list of problems names it."""
+    alone = json.loads(run(".", "--format", "json")[1])
+    code, text = run(".", "nowhere", "--format", "json")
+
+    report = json.loads(text)
+    assert code == 2
+    assert [problem["path"] for problem in report["problems"]] == ["nowhere"]
+    assert report["findings"] == alone["findings"] != []
+
+
 def test_missing_path_is_a_usage_error(pod):
     """A path that does not exist says so."""
     with pytest.raises(UsageError, match="no such file"):

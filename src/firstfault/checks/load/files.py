@@ -27,10 +27,12 @@ def find_files(paths: list[Path]) -> Iterator[Path]:
     whatever their suffix.
 
     Raises:
-        UsageError: A path does not exist.
+        UsageError: None of the paths exists. One that is missing among others is yielded: reading it says so.
         LimitError: A folder holds too many files.
     """
     seen: set[Path] = set()
+    if paths and not any(str(path) == STDIN or path.exists() for path in paths):
+        raise UsageError(f"{', '.join(map(str, paths))}: no such file or folder")
     for path in paths:
         if str(path) == STDIN:
             yield path
@@ -41,12 +43,9 @@ def find_files(paths: list[Path]) -> Iterator[Path]:
                     yield file
                 if len(seen) > MAX_FILES:
                     raise LimitError(f"{path}: more than {MAX_FILES:,} files", "audit its parts one by one")
-        elif path.exists():
-            if path not in seen:
-                seen.add(path)
-                yield path
-        else:
-            raise UsageError(f"{path}: no such file or folder")
+        elif path not in seen:
+            seen.add(path)
+            yield path
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -78,6 +77,8 @@ def read_text(path: Path) -> str:
         if str(path) == STDIN:
             data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
         else:
+            if not path.exists():
+                raise InputError(f"{path}: no such file or folder")
             if not path.is_file():
                 raise InputError(f"{path}: not a regular file")
             with path.open("rb") as file:

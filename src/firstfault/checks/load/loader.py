@@ -28,7 +28,7 @@ def load_inventory(paths: list[Path], *, complete: bool = False, exclude: Sequen
         exclude: Globs over paths, as they are shown in reports, that are left out.
 
     Raises:
-        UsageError: A path does not exist.
+        UsageError: None of the paths exists.
     """
     inventory = Inventory()
     inventory.complete = complete
