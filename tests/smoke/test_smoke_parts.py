@@ -37,7 +37,9 @@ def test_environment_of_an_indexed_job_is_enough():
     assert from_environment(given) == (1, 2, ("m", 29500), 0)
 
 
-@pytest.mark.parametrize("change", [{"RANK": "2"}, {"RANK": "x"}, {"WORLD_SIZE": ""}, {"MASTER_ADDR": ""}])
+@pytest.mark.parametrize(
+    "change", [{"RANK": "2"}, {"RANK": "x"}, {"MASTER_PORT": "99999"}, {"WORLD_SIZE": ""}, {"MASTER_ADDR": ""}]
+)
 def test_wrong_environment_is_named(change):
     good = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "m", "MASTER_PORT": "29500"}
     with pytest.raises(UsageError):

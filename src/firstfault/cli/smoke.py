@@ -31,7 +31,13 @@ _SIZES = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}
 @click.option("--backend", type=click.Choice(["auto", "nccl", "gloo"]), default="auto", show_default=True)
 @click.option("--preflight", is_flag=True, help="As an init container: stop after TCP where no GPU is visible.")
 @click.option("--wrap", is_flag=True, help="Then run PROGRAM, and triage its output when it fails.")
-@click.option("--wait", type=float, default=60, show_default=True, help="Seconds to wait for peers that start later.")
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=60,
+    show_default=True,
+    help="Seconds to wait for peers that start later.",
+)
 @click.option("--min-bandwidth", metavar="BYTES/S", help="Floor of the bus bandwidth, e.g. 2.5G; default by type.")
 @click.option("--expect-transport", type=click.Choice(["efa", "ib", "socket", "any"]), help="Default by type.")
 @click.option("--instance-type", default="", envvar="FIRSTFAULT_INSTANCE_TYPE", help="EC2 instance type of the node.")
@@ -39,8 +45,12 @@ _SIZES = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}
 @click.option("--logs", type=click.Path(file_okay=False, path_type=Path), help="Keep probes and backend output there.")
 @click.option("--textfile", type=click.Path(dir_okay=False, path_type=Path), help="Write metrics for node-exporter.")
 @click.option("--pushgateway", metavar="URL", help="Push the metrics there.")
-@click.option("--listen", type=int, metavar="PORT", help="Serve the metrics on a port after the run.")
-@click.option("--linger", type=float, default=45, show_default=True, help="With --listen: for how many seconds.")
+@click.option(
+    "--listen", type=click.IntRange(1, 65535), metavar="PORT", help="Serve the metrics on a port after the run."
+)
+@click.option(
+    "--linger", type=click.FloatRange(min=0), default=45, show_default=True, help="With --listen: for how many seconds."
+)
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file, not the terminal.")
 def smoke(

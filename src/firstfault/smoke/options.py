@@ -62,6 +62,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_PORTS = 65535
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> tuple[int, int, tuple[str, int], int]:
@@ -86,4 +87,6 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> tuple[int, int,
         raise UsageError(f"RANK, WORLD_SIZE, MASTER_PORT and LOCAL_RANK must be numbers: {error}") from error
     if not 0 <= rank < size:
         raise UsageError(f"RANK {rank} does not fit WORLD_SIZE {size}", "ranks count from 0 to the world size minus 1")
+    if not 1 <= port <= _PORTS:
+        raise UsageError(f"MASTER_PORT {port} is no port", f"give one from 1 to {_PORTS}, such as 29500")
     return rank, size, (values["MASTER_ADDR"], port), local
