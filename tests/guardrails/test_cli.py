@@ -25,6 +25,35 @@ def test_render_writes_a_tree_and_says_what_it_did(tmp_path):
     assert (tmp_path / "t" / "kustomization.yaml").exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--namespace", "Bad_Name"), ("--iteration-slo", "abc"), ("--iteration-slo", "0"), ("--cluster", "$(id)"),
+        ("--git-repo", "x;rm"), ("--terraform-role", 'a"b'), ("--node-role", "a\nb"), ("--evidence-bucket", "a b"),
+        ("--smoke-image", "a\n- b"), ("--exclude-namespaces", "a,B"), ("--instance-types", "p5"),
+        ("--gpu-node-label", 'a="b"}'),
+    ],
+)  # fmt: skip
+def test_names_that_would_break_a_rendered_file_are_refused(tmp_path, option, value):
+    """Nothing is written, and the message names the option."""
+    answer = run("render", "--out", str(tmp_path / "t"), option, value)
+
+    assert isinstance(answer.exception, UsageError)
+    assert option in str(answer.exception)
+    assert not (tmp_path / "t").exists()
+
+
+def test_names_of_every_allowed_form_are_taken(tmp_path):
+    """Paths of roles, wildcards, SSH addresses and digests are in use."""
+    answer = run(
+        "render", "--out", str(tmp_path / "t"), "--terraform-role", "ci/terraform@prod", "--node-role", "*-ng-?",
+        "--git-repo", "git@github.com:org/cluster.git", "--smoke-image", "r.example.com:5000/a/b@sha256:" + "0" * 64,
+        "--gpu-node-label", "example.com/gpu=true", "--with", "argocd,gpu-operator",
+    )  # fmt: skip
+
+    assert answer.exception is None
+
+
 def test_dry_run_writes_nothing(tmp_path):
     """It says what would change."""
     done = run("render", "--out", str(tmp_path / "t"), "--dry-run")

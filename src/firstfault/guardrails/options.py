@@ -40,6 +40,25 @@ FEATURES: dict[str, str] = {
 # The versions whose schemas the tests validate against; others in between and after are accepted.
 KUBERNETES_VERSIONS = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
 _OLDEST = (1, 28)
+_DAY_S = 86_400
+_DNS_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_ROLE = (r"[\w+=,.@/*?-]+", "the role's name as IAM allows it: letters, digits and +=,.@_-/ (* and ? match)")
+# What each name may consist of: each ends in YAML, Terraform, JSON or PromQL.
+_FORMS: dict[str, tuple[str, str]] = {
+    "namespace": (_DNS_LABEL, "a DNS label: lower-case letters, digits and -"),
+    "exclude_namespaces": (_DNS_LABEL, "DNS labels: lower-case letters, digits and -"),
+    "cluster": (r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", "the name as EKS allows it: letters, digits, - and _"),
+    "evidence_bucket": (r"[A-Za-z0-9][A-Za-z0-9.-]{1,62}", "the bucket's name: letters, digits, . and -"),
+    "smoke_image": (r"[\w][\w./:@-]*", "an image reference, such as registry.example.com/smoke:0.1"),
+    "instance_types": (r"[a-z0-9-]+\.[a-z0-9-]+", "EC2 instance types, such as p5.48xlarge"),
+    "git_repo": (r"|[\w][\w.:/@~+-]*", "the repository's address"),
+    "git_path": (r"[\w./@+-]+", "a folder inside the repository"),
+    "terraform_role": _ROLE,
+    "load_balancer_role": _ROLE,
+    "break_glass_role": _ROLE,
+    "node_role": _ROLE,
+    "iteration_slo_s": (r"\d+(?:\.\d+)?", "seconds, such as 1.5"),
+}
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,6 +210,26 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
                 f"Kubernetes {self.kubernetes} is older than {_OLDEST[0]}.{_OLDEST[1]}",
                 "the rendered manifests were never checked against it: upgrade first",
             )
+
+        self._refuse_names()
+
+    def _refuse_names(self) -> None:
+        """Refuse names that would end in files which Kubernetes, AWS or a shell reads otherwise than meant.
+
+        Raises:
+            UsageError: A name has characters that its place does not allow.
+        """
+        for option, (pattern, form) in _FORMS.items():
+            value = getattr(self, option)
+            for text in value if isinstance(value, tuple) else (value,):
+                if not re.fullmatch(pattern, text):
+                    shown = option.removesuffix("_s").replace("_", "-")
+                    raise UsageError(f"--{shown} {text!r} cannot be used", f"give {form}")
+        if not 0 < float(self.iteration_slo_s) < _DAY_S:
+            raise UsageError(f"--iteration-slo {self.iteration_slo_s!r} cannot be used", "give seconds, such as 1.5")
+        for text in filter(None, self.gpu_node_label or ()):
+            if not re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9./_-]*[A-Za-z0-9])?", text):
+                raise UsageError(f"--gpu-node-label: {text!r} is no label", "give KEY=VALUE as kubectl shows it")
 
     @property
     def gpu_label(self) -> tuple[str, str]:
