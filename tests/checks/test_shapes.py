@@ -34,11 +34,27 @@ def test_public_shapes_raise_no_alarm(path):
 
 def test_examples_pass_even_as_everything_there_is(tmp_path):
     """The examples pass, and something of each kind of input was judged."""
-    code, text = audit_cli(EXAMPLES.parent, "examples", "--format", "json")
+    code, text = audit_cli(EXAMPLES.parent, "examples", "--complete", "--format", "json")
     report = json.loads(text)
     assert (code, report["summary"]["failed"], report["summary"]["unknown"]) == (0, 0, 0)
     judged = {item["path"].split("/")[1] for item in report["findings"]}
-    assert judged == {"ci", "manifests", "terraform"}
+    assert judged == {"ci", "guard", "manifests", "terraform"}
+
+
+def test_the_example_of_a_guard_tree_is_what_render_writes(tmp_path):
+    """The command of examples/README.md, run today, gives the same files."""
+    words = next(
+        line for line in (EXAMPLES / "README.md").read_text().splitlines() if "guard render --" in line
+    ).split()
+    words[words.index("--out") + 1] = str(tmp_path)
+    done = CliRunner().invoke(guard, words[2:], standalone_mode=False)
+    assert done.exception is None
+    assert tree(tmp_path) == tree(EXAMPLES / "guard")
+
+
+def tree(folder):
+    """Contents by relative path."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize(
