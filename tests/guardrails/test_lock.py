@@ -245,6 +245,11 @@ class TestUnknown:
 
         assert verdict(tmp_path, rule).result == "pass"
 
+    @pytest.mark.parametrize("broken", [1, None, {}, {"address": "a.b", "change": {"actions": "delete"}}])
+    def test_a_change_that_cannot_be_read_is_not_a_pass(self, tmp_path, broken):
+        """What was not understood may be the loss."""
+        assert verdict(tmp_path, *seed(), broken).result == "unknown"
+
     def test_an_incomplete_plan_is_not_a_pass(self, tmp_path):
         """Terraform says that it has errors."""
         assert verdict(tmp_path, *seed(), errored=True).result == "unknown"
@@ -389,8 +394,8 @@ class TestCommandLine:
         assert "REFUSED" in done.output
         assert 'node["ingress_self_ephemeral"]: ingress tcp 1025-65535 from itself' in done.output
 
-    def test_odd_entries_are_skipped(self, tmp_path):
-        """Null changes, missing fields and foreign types do not crash it."""
+    def test_odd_entries_end_in_could_not_tell(self, tmp_path):
+        """Null changes, missing fields and foreign types do not crash it, and are no pass: one of them may be the loss."""
         odd = [
             None,
             1,
@@ -400,7 +405,7 @@ class TestCommandLine:
         ]
         odd.append({"address": "y", "type": "aws_security_group_rule", "change": {"actions": ["create"], "after": {}}})
 
-        assert self.run(tmp_path, json.dumps(plan(*odd))).return_value == 0
+        assert self.run(tmp_path, json.dumps(plan(*odd))).return_value == 3
 
 
 @pytest.mark.terraform

@@ -79,7 +79,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         vpc_cidrs: Networks of the VPCs that the plan knows.
         efa: Whether anything in the plan uses EFA.
         teardown: Whether the plan takes away every node and the cluster with them.
-        complete: False when Terraform says that the plan has errors or defers changes.
+        complete: False when Terraform says that the plan has errors or defers changes, or when a change cannot be read.
     """
 
     before: list[SecurityGroupRule]
@@ -125,7 +125,8 @@ def read_plan(path: Path) -> Plan:
 
 
 def _plan(data: dict[str, Any]) -> Plan:
-    changes = [change for change in data.get("resource_changes", []) if _is_change(change)]
+    listed = data.get("resource_changes", [])
+    changes = [change for change in listed if _is_change(change)]
     configured = inline_configured(data)
     before = [rule for change in changes for rule in _rules_of(change, "before", configured)]
     after = [rule for change in changes for rule in _rules_of(change, "after", configured)]
@@ -137,7 +138,7 @@ def _plan(data: dict[str, Any]) -> Plan:
         vpc_cidrs=sorted(set(_vpc_cidrs(changes, data))),
         efa=any(_uses_efa(change) for change in changes),
         teardown=_is_teardown(changes),
-        complete=not data.get("errored") and not data.get("deferred_changes"),
+        complete=not data.get("errored") and not data.get("deferred_changes") and len(changes) == len(listed),
     )
 
 

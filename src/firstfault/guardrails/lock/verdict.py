@@ -101,7 +101,7 @@ def judge(plan: Plan, *, strict: bool = False) -> LockReport:
     elif "unknown" in outcomes or not plan.complete:
         result = "unknown"
     if not plan.complete:
-        notes.append("Terraform says that this plan is not complete (errored, or changes are deferred)")
+        notes.append("this plan is not complete (errored, changes are deferred, or some cannot be read)")
     return LockReport(result=result, losses=losses, also_removed=also, notes=notes)
 
 
