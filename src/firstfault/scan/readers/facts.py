@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from firstfault.scan.readers.joint import JointAnalysis
     from firstfault.scan.readers.json_values import Places
 
-__all__ = ["Context", "items", "mapping", "mappings", "one_of", "text_of"]
+__all__ = ["Context", "items", "mapping", "mappings", "name_of", "one_of", "text_of"]
 
 MAX_TEXT = 16_000
 MAX_BITS = 128  # no number that means anything is larger, and Python refuses to print much larger ones
@@ -116,3 +116,9 @@ def text_of(value: Any) -> str:
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         return ""
     return str(value) if isinstance(value, (str, int, float)) else ""
+
+
+def name_of(value: Any) -> str:
+    """Return a scalar as text on one line; for names, which stand between other parts of a fact."""
+    text = text_of(value)
+    return text if text.isprintable() else " ".join(text.split())

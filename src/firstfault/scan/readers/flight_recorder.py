@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from firstfault.errors import InputError
 from firstfault.model import TextLine
 from firstfault.scan.readers.base import read_document
-from firstfault.scan.readers.facts import Context, items, mapping, mappings, text_of
+from firstfault.scan.readers.facts import Context, items, mapping, mappings, name_of
 from firstfault.scan.readers.flight_analysis import Dump, Entry, Group, analyse_dumps
 from firstfault.scan.readers.safe_pickle import is_plain_pickle, load_plain
 from firstfault.scan.readers.times import parse_time
@@ -104,10 +104,10 @@ def parse_dump(value: Any, source_name: str) -> Dump:
     match = _RANK_IN_NAME.search(source_name)
     rank = top["rank"] if isinstance(top.get("rank"), int) else int(match[1][:9]) if match else None
     raw = mappings(top.get("entries") if top else value)
-    groups = {str(name): _group(config) for name, config in mapping(top, "pg_config").items()}
+    groups = {name_of(str(name)): _group(config) for name, config in mapping(top, "pg_config").items()}
     return Dump(
         rank=rank,
-        version=text_of(top.get("version")) or "2.2-list",
+        version=name_of(top.get("version")) or "2.2-list",
         groups=groups,
         entries=[_entry(item, groups) for item in raw[-MAX_ENTRIES:]],
         last_enqueued={
@@ -126,20 +126,20 @@ def _group(config: Any) -> Group:
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             ranks = []
     members = [rank for rank in items(ranks) if isinstance(rank, int)]
-    return Group(desc=text_of(config.get("desc")), members=members)
+    return Group(desc=name_of(config.get("desc")), members=members)
 
 
 def _entry(item: dict[str, Any], groups: dict[str, Group]) -> Entry:
     names = items(
         list(item["process_group"]) if isinstance(item.get("process_group"), tuple) else item.get("process_group")
     )
-    name = text_of(names[0]) if names else text_of(item.get("pg_id"))
+    name = name_of(names[0]) if names else name_of(item.get("pg_id"))
     if name not in groups and len(groups) == 1:
         name = next(iter(groups))  # gloo names its only group differently in the two places
-    description = text_of(names[1]) if len(names) > 1 else ""
-    operation = text_of(item.get("profiling_name"))
+    description = name_of(names[1]) if len(names) > 1 else ""
+    operation = name_of(item.get("profiling_name"))
     backend, _, op = operation.rpartition(":")
-    state = text_of(item.get("state")) or "unknown"
+    state = name_of(item.get("state")) or "unknown"
     peer_to_peer = bool(item.get("is_p2p")) or op.startswith(("send ", "recv "))
     sequence = (
         item.get("p2p_seq_id")
@@ -148,7 +148,7 @@ def _entry(item: dict[str, Any], groups: dict[str, Group]) -> Entry:
     )
     return Entry(
         group=name or description or "default_pg",
-        group_id=text_of(item.get("pg_id")),
+        group_id=name_of(item.get("pg_id")),
         seq=_int(sequence, -1),
         op=op or operation,
         peer_to_peer=peer_to_peer,
@@ -157,7 +157,7 @@ def _entry(item: dict[str, Any], groups: dict[str, Group]) -> Entry:
         done=state == "completed" or (backend == "gloo" and item.get("retired") is True),
         tells_start=backend != "gloo",
         input_sizes=_sizes(item.get("input_sizes")),
-        input_types=tuple(text_of(kind) for kind in items(item.get("input_dtypes"))),
+        input_types=tuple(name_of(kind) for kind in items(item.get("input_dtypes"))),
         created=parse_time(item.get("time_created_ns")),
         frame=_user_frame(item.get("frames")),
     )
@@ -177,9 +177,9 @@ def _sizes(value: Any) -> tuple[int, ...]:
 def _user_frame(frames: Any) -> str:
     """Return `file:line function` of the innermost frame that is not torch's own."""
     for frame in mappings(frames):
-        file = text_of(frame.get("filename"))
+        file = name_of(frame.get("filename"))
         if file and "/torch/" not in file and not file.endswith("c10d_logger.py"):
-            return f"{file}:{text_of(frame.get('line'))} {text_of(frame.get('name'))}"
+            return f"{file}:{name_of(frame.get('line'))} {name_of(frame.get('name'))}"
     return ""
 
 

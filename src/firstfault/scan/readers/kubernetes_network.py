@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from firstfault.model import TextLine
-from firstfault.scan.readers.facts import Context, items, mapping, mappings, text_of
+from firstfault.scan.readers.facts import Context, items, mapping, mappings, name_of
 from firstfault.scan.readers.joint import Payloads
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ KIND = "kubernetes-services"
 
 
 def _key(metadata: dict[str, Any], name: Any = None) -> str:
-    return f"{text_of(metadata.get('namespace')) or '-'}/{text_of(name or metadata.get('name'))}"
+    return f"{name_of(metadata.get('namespace')) or '-'}/{name_of(name or metadata.get('name'))}"
 
 
 def _collect(context: Context, payload: dict[str, Any]) -> Iterator[TextLine]:
@@ -40,8 +40,8 @@ def service(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
         context,
         {
             "service": _key(mapping(value, "metadata")),
-            "clusterIP": text_of(spec.get("clusterIP")) or "unset",
-            "publish": text_of(bool(spec.get("publishNotReadyAddresses"))),
+            "clusterIP": name_of(spec.get("clusterIP")) or "unset",
+            "publish": name_of(bool(spec.get("publishNotReadyAddresses"))),
             "at": (line, offset),
         },
     )
@@ -95,7 +95,7 @@ def network_policy(value: dict[str, Any], context: Context) -> Iterator[TextLine
     """Print which Pods a NetworkPolicy is for and how many rules allow traffic in each direction."""
     spec = mapping(value, "spec")
     selector = mapping(spec, "podSelector", "matchLabels")
-    labels = ",".join(f"{key}={text_of(item)}" for key, item in selector.items()) or "all"
+    labels = ",".join(f"{key}={name_of(item)}" for key, item in selector.items()) or "all"
     types = items(spec.get("policyTypes")) or ["Ingress", *(["Egress"] if "egress" in spec else [])]
     counts = "".join(f" {kind.lower()}={len(items(spec.get(kind.lower())))}" for kind in types if isinstance(kind, str))
     yield from context.print(

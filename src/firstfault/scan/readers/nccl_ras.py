@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from firstfault.model import TextLine
 from firstfault.model.ranks import rank_text
 from firstfault.scan.readers.base import plain_lines, read_document
-from firstfault.scan.readers.facts import mapping, mappings, text_of
+from firstfault.scan.readers.facts import mapping, mappings, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ class RasJsonReader:
 
 
 def _communicator(comm: dict[str, Any]) -> Iterator[str]:
-    name = text_of(comm.get("hash")) or text_of(comm.get("comm_hash")) or "unknown"
+    name = name_of(comm.get("hash")) or name_of(comm.get("comm_hash")) or "unknown"
     ranks = mappings(comm.get("ranks"))
     silent: list[int] = []
     left: list[int] = []
@@ -65,15 +65,15 @@ def _communicator(comm: dict[str, Any]) -> Iterator[str]:
         # A rank that answers but is no member any more has finished with the communicator: no fault.
         (silent if any(told) or not told else left).append(_rank(item))
     if silent:
-        yield f"nccl-ras missing ranks={rank_text(silent)} comm={name} size={text_of(comm.get('size')) or '?'}"
+        yield f"nccl-ras missing ranks={rank_text(silent)} comm={name} size={name_of(comm.get('size')) or '?'}"
     if left:
         yield f"nccl-ras left ranks={rank_text(left)} comm={name}"
-    failed = {_rank(item): text_of(mapping(item, "status").get("async_error")) for item in ranks}
+    failed = {_rank(item): name_of(mapping(item, "status").get("async_error")) for item in ranks}
     failed = {rank: code for rank, code in failed.items() if code not in {"", "0"}}
     if failed:
         codes = ",".join(sorted(set(failed.values())))
         yield f"nccl-ras async-error ranks={rank_text(failed)} comm={name} code={codes}"
-    starting = [_rank(item) for item in ranks if text_of(mapping(item, "status").get("init_state")) not in {"", "0"}]
+    starting = [_rank(item) for item in ranks if name_of(mapping(item, "status").get("init_state")) not in {"", "0"}]
     if starting:
         yield f"nccl-ras init-incomplete ranks={rank_text(starting)} comm={name}"
     operations = sorted({key for item in ranks for key in mapping(item, "collective_counts")})
@@ -82,7 +82,11 @@ def _communicator(comm: dict[str, Any]) -> Iterator[str]:
         numbers = {rank: count for rank, count in counts.items() if isinstance(count, int)}
         if numbers and min(numbers.values()) != (high := max(numbers.values())):
             yield _mismatch(
-                [rank for rank, count in numbers.items() if count < high], name, operation, min(numbers.values()), high
+                [rank for rank, count in numbers.items() if count < high],
+                name,
+                name_of(operation),
+                min(numbers.values()),
+                high,
             )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from firstfault.model import TextLine
-from firstfault.scan.readers.facts import Context, mapping, mappings, text_of
+from firstfault.scan.readers.facts import Context, mapping, mappings, name_of
 from firstfault.scan.readers.joint import Payloads
 
 if TYPE_CHECKING:
@@ -59,17 +59,17 @@ def parse_security_groups(value: dict[str, Any]) -> dict[str, SecurityGroup]:
     """
     groups: dict[str, SecurityGroup] = {}
     for group in mappings(value.get("SecurityGroups")):
-        identity = text_of(group.get("GroupId"))
+        identity = name_of(group.get("GroupId"))
         rules = frozenset(
             rule
             for direction, key in (("ingress", "IpPermissions"), ("egress", "IpPermissionsEgress"))
             for permission in mappings(group.get(key))
             for rule in _permission_rules(direction, permission, identity)
         )
-        groups[identity] = SecurityGroup(identity, text_of(group.get("GroupName")) or "-", rules)
+        groups[identity] = SecurityGroup(identity, name_of(group.get("GroupName")) or "-", rules)
     by_group: dict[str, set[Rule]] = {}
     for item in mappings(value.get("SecurityGroupRules")):
-        identity = text_of(item.get("GroupId"))
+        identity = name_of(item.get("GroupId"))
         by_group.setdefault(identity, set()).add(_single_rule(item, identity))
     groups.update({identity: SecurityGroup(identity, "-", frozenset(rules)) for identity, rules in by_group.items()})
     return groups
@@ -84,27 +84,27 @@ def _permission_rules(direction: str, permission: dict[str, Any], group: str) ->
         ("UserIdGroupPairs", "GroupId"),
     ):
         for item in mappings(permission.get(key)):
-            peer = text_of(item.get(field))
+            peer = name_of(item.get(field))
             yield Rule(direction, protocol, ports, "self" if peer == group else peer)
 
 
 def _single_rule(item: dict[str, Any], group: str) -> Rule:
-    referenced = text_of(mapping(item, "ReferencedGroupInfo").get("GroupId"))
+    referenced = name_of(mapping(item, "ReferencedGroupInfo").get("GroupId"))
     peer = referenced or next(
-        (text_of(item.get(key)) for key in ("CidrIpv4", "CidrIpv6", "PrefixListId") if item.get(key)), "?"
+        (name_of(item.get(key)) for key in ("CidrIpv4", "CidrIpv6", "PrefixListId") if item.get(key)), "?"
     )
     direction = "egress" if item.get("IsEgress") else "ingress"
     return Rule(direction, _protocol(item), _ports(item), "self" if peer == group else peer)
 
 
 def _protocol(item: dict[str, Any]) -> str:
-    protocol = text_of(item.get("IpProtocol")) or "?"
+    protocol = name_of(item.get("IpProtocol")) or "?"
     return "all" if protocol == "-1" else protocol
 
 
 def _ports(item: dict[str, Any]) -> str:
     low, high = item.get("FromPort"), item.get("ToPort")
-    if low is None or low == -1 or text_of(item.get("IpProtocol")) == "-1":
+    if low is None or low == -1 or name_of(item.get("IpProtocol")) == "-1":
         return "all"
     return str(low) if low == high else f"{low}-{high}"
 
