@@ -205,3 +205,13 @@ def test_a_reader_that_went_away_does_not_change_the_exit_code(tmp_path):
         )
     assert done.returncode == 1
     assert done.stderr == b""
+
+
+@pytest.mark.parametrize("arguments", [["--output", "/nowhere/at/all"], ["--run", "--out", "/nowhere/at/all.tar.gz"]])
+def test_collect_to_a_place_that_is_not_there(arguments):
+    """Nothing is gathered for a bundle that cannot be written; the message says which path."""
+    done = firstfault("collect", *arguments)
+    assert done.returncode == 2
+    assert b"/nowhere/at" in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert done.stdout == b""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,6 +69,8 @@ def _run(target: Target, bundle: Path, form: str, output: str | None) -> int:
 
     if bundle.exists():
         raise InputError(f"{bundle} exists already", "name another file with --out, or move it away")
+    if not bundle.parent.is_dir():  # before minutes of gathering, not after
+        raise InputError(f"{bundle}: there is no folder {bundle.parent}", "make it, or name another file with --out")
     with tempfile.TemporaryDirectory(prefix="firstfault-collect-") as folder:
         missing = run_commands(Path(folder), target)
         count = pack_bundle(Path(folder), bundle, missing)
@@ -87,10 +88,7 @@ def _run(target: Target, bundle: Path, form: str, output: str | None) -> int:
 
 
 def _write(text: str, output: str | None) -> None:
+    from firstfault.cli.output import write_output  # noqa: PLC0415
     from firstfault.model.safe_text import safe_text  # noqa: PLC0415
 
-    text = safe_text(text)
-    if output:
-        Path(output).write_text(text, encoding="utf-8")
-    else:
-        sys.stdout.write(text)
+    write_output(safe_text(text), Path(output) if output else None)
