@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from firstfault import triage
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "logs"
 
@@ -215,3 +217,15 @@ def test_collect_to_a_place_that_is_not_there(arguments):
     assert b"/nowhere/at" in done.stderr
     assert b"Traceback" not in done.stderr
     assert done.stdout == b""
+
+
+def test_library_call_redacts_and_neutralises_as_the_command_does(tmp_path):
+    """`firstfault.triage()` hands out no secret and no escape sequence either."""
+    secret = "hf_" + "abcdefghijklmnopqrstuvwxyzABCDEFGH"
+    log = tmp_path / "rank0.log"
+    log.write_text(f"RuntimeError: \x1b[31mbad token {secret} in step 3\n")
+    report = triage([log])
+    assert report.verdict is not None
+    texts = [each.text for each in report.verdict.evidence]
+    assert texts
+    assert not any(secret in text or "\x1b" in text for text in texts)

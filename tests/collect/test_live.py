@@ -165,12 +165,13 @@ def triage_live(*options):
 
 
 def test_live_triage_names_the_security_group_fault(kube, nodes):
-    """From the API server, the rank's log and EC2 alone: the store cannot be reached, and the groups prove it."""
+    """From the API server, the ranks' logs and EC2 alone: the groups lack the rule; the store's time-out follows."""
     kube.logs["train", "nccl-worker-0", "trainer", False] = WORKER_LOG
     nodes.block()
     code, report = triage_live("--namespace", "train", "--selector", "job=allreduce")
     assert code == 1
-    assert report["verdict"]["cause"] == "network.c10d.unreachable"
+    assert report["verdict"]["cause"] == "infra.securitygroup.missing-source"
+    assert any("network.c10d.unreachable" in each for each in report["verdict"]["consequences"])
     assert any("tcp 29500 dropped" in each["text"] for each in report["verdict"]["evidence"])
     assert report["missing"] == []
 

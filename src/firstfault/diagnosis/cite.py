@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from firstfault.model import Evidence, Observation, Role
+from firstfault.model.redact import redact
+from firstfault.model.safe_text import safe_text
 
 __all__ = ["Citer", "cite"]
 
@@ -17,7 +19,7 @@ def cite(item: Observation) -> Evidence:
     """Return the line as evidence."""
     return Evidence(
         source=item.source,
-        text=item.text,
+        text=redact(safe_text(item.text)),
         role=item.role if isinstance(item.role, Role) else Role(item.role),
         line=item.line,
         offset=item.offset,
