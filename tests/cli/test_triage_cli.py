@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from firstfault import triage
+from firstfault.cli import app as app_module
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "logs"
@@ -229,3 +230,18 @@ def test_library_call_redacts_and_neutralises_as_the_command_does(tmp_path):
     texts = [each.text for each in report.verdict.evidence]
     assert texts
     assert not any(secret in text or "\x1b" in text for text in texts)
+
+
+def test_defect_of_our_own_is_not_mistaken_for_a_finding(monkeypatch, capsys):
+    """An exception that nobody expected ends with 2 and its traceback, never with 1."""
+
+    def broken(**_options):
+        raise ZeroDivisionError("never")
+
+    monkeypatch.setattr(app_module.app, "main", broken)
+    with pytest.raises(SystemExit) as ended:
+        app_module.main()
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "defect of firstfault" in said
+    assert "Traceback" in said

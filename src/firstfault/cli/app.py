@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from typing import cast
 
 import click
@@ -80,5 +81,9 @@ def main() -> None:
     except OSError as error:
         # A full disk under `--help`, a file that vanished: exit code 1 would say "a fault was found".
         _complain(f"{error.filename or 'the system'}: {error.strerror or error}")
+        code = int(ExitCode.USAGE)
+    except Exception as error:  # noqa: BLE001 - the edge of the process: Python's own exit code 1 would say "a fault"
+        traceback.print_exc()
+        _complain(f"this is a defect of firstfault, not of what it was given: {type(error).__name__}: {error}")
         code = int(ExitCode.USAGE)
     sys.exit(code if isinstance(code, int) else 0)
