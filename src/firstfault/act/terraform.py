@@ -133,6 +133,8 @@ class Terraform:
         var_files: The owner's variable files, relative to `root`.
         environment: Environment of the program; by default this process's.
         on_child: Told of each child before it is waited for (None: nobody is told); what it does is on disk then.
+        private: Folder for plans and output, made 0700 and deleted at the end; None: a temporary one. A caller that may
+            be killed names one, so that whoever recovers can delete it.
 
     Raises:
         UnsupportedError: The program is not there.
@@ -146,6 +148,7 @@ class Terraform:
         var_files: list[str] | None = None,
         environment: Mapping[str, str] | None = None,
         on_child: Callable[[str, Child], None] | None = None,
+        private: Path | None = None,
     ) -> None:
         program = shutil.which("terraform")
         if program is None:
@@ -161,35 +164,45 @@ class Terraform:
         self._environment = dict(os.environ if environment is None else environment)
         self._environment |= {"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1"}
         self._on_child = on_child
-        self._private = tempfile.TemporaryDirectory(prefix="firstfault-terraform-")
+        if private is not None:
+            private.mkdir(mode=0o700, exist_ok=True)
+        self._private = private or Path(tempfile.mkdtemp(prefix="firstfault-terraform-"))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._private.cleanup()
+        shutil.rmtree(self._private, ignore_errors=True)
 
     def _run(self, what: str, *arguments: str, timeout: float = PLAN_TIMEOUT_S) -> bytes:
-        child = subprocess.Popen(
-            [self._program, *arguments],
-            cwd=self.root,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            umask=0o077,
-        )
+        # Into files, not pipes: a pipe whose reader was killed would end an apply half-way, its state unwritten.
+        token = secrets.token_hex(4)
+        paths = [self._private / f"{token}.{name}" for name in ("out", "err")]
+        with paths[0].open("xb") as out, paths[1].open("xb") as err:
+            child = subprocess.Popen(
+                [self._program, *arguments],
+                cwd=self.root,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                umask=0o077,
+            )
         try:
             if self._on_child:
                 self._on_child(what, Child.of(child.pid))
-            output, errors = child.communicate(timeout=timeout)
+            child.wait(timeout)
         except BaseException:
             # Whatever stopped us: terraform gets to write its state before anything else happens.
             if child.poll() is None:
                 child.send_signal(signal.SIGINT)
-                child.communicate()
+                child.wait()
             raise
+        finally:
+            output, errors = (path.read_bytes() for path in paths)
+            for path in paths:
+                path.unlink()
         if child.returncode:
             said = (errors or output).decode(errors="replace").strip()[-MESSAGE_LIMIT:]
             raise TerraformError(f"terraform {what} in {self.root} failed:\n{said}", self._advice(said))
@@ -214,7 +227,7 @@ class Terraform:
         Raises:
             TerraformError: terraform refuses.
         """
-        path = Path(self._private.name) / f"{secrets.token_hex(4)}.tfplan"
+        path = self._private / f"{secrets.token_hex(4)}.tfplan"
         files = [f"-var-file={name}" for name in self._var_files]
         values = [f"-var={name}={_hcl(value)}" for name, value in sorted(variables.items())]
         self._run(

@@ -219,6 +219,7 @@ def test_sigkill_is_made_good_by_the_watchdog(cluster, moment):
     assert cluster.rules() == RULES
     assert objects(cluster) == []
     assert recover(state_dir()) == [], "nothing is owed any more"
+    assert not (runs(state_dir())[-1] / "private").exists(), "no plan of the killed process is left"
 
 
 def test_what_cannot_be_restored_is_said_exactly(cluster):

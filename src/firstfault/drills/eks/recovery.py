@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -45,6 +46,8 @@ def recover_cluster(identity: dict[str, Any], undo: list[Undo], journal: Journal
                 owed.append("the rules differ from the baseline's; see the journal for both")
         except FirstFaultError as error:
             owed.append(str(error))
+    # Plans of the killed process; undoing has waited for a terraform that might still have used them.
+    shutil.rmtree(journal.folder / "private", ignore_errors=True)
     return owed
 
 

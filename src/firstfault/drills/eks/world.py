@@ -127,7 +127,12 @@ class Eks:
         def on_child(what: str, child: Child) -> None:
             self.journal.append("terraform-child", sync=True, what=what, pid=child.pid, started=child.started)
 
-        return Terraform(Path(self.options.terraform_dir), var_files=self.options.var_files, on_child=on_child)
+        return Terraform(
+            Path(self.options.terraform_dir),
+            var_files=self.options.var_files,
+            on_child=on_child,
+            private=self.journal.folder / "private",
+        )
 
     def expected_destroys(self, before: dict[str, bool], after: dict[str, bool]) -> list[str]:
         """Return the addresses that these variables take away, from the configuration."""
