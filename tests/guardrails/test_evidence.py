@@ -28,7 +28,7 @@ STUBS = {
 def collect(tmp_path):
     """Run five turns of the script's loop; return the uploads."""
     objects = yaml.safe_load_all(
-        render(Options(cluster="gpu", evidence_bucket="b"), ["evidence"]).files["components/evidence/evidence.yaml"]
+        render(Options(cluster="gpu", evidence_bucket="evidence"), ["evidence"]).files["components/evidence/evidence.yaml"]
     )
     script = next(o for o in objects if o and o["kind"] == "ConfigMap")["data"]["collect.sh"]
     (tmp_path / "collect.sh").write_text(script)
@@ -62,7 +62,7 @@ def test_a_new_xid_is_uploaded_once(collect):
     uploads = collect(step2=f"echo '{XID}' >> \"$STATE/log\"\n")
 
     assert len(uploads) == 1
-    assert uploads[0].startswith("dcgmi.txt dmesg.txt nvidia-smi.txt s3://b/gpu/gpu-1/")
+    assert uploads[0].startswith("dcgmi.txt dmesg.txt nvidia-smi.txt s3://evidence/gpu/gpu-1/")
     assert uploads[0].endswith("-xid/")
 
 
