@@ -62,7 +62,7 @@ def test_a_new_xid_is_uploaded_once(collect):
     uploads = collect(step2=f"echo '{XID}' >> \"$STATE/log\"\n")
 
     assert len(uploads) == 1
-    assert uploads[0].startswith("dcgmi.txt dmesg.txt nvidia-smi.txt s3://evidence/gpu/gpu-1/")
+    assert uploads[0].startswith("dcgmi.txt dmesg.txt nvidia-smi.txt s3://b/gpu/gpu-1/")
     assert uploads[0].endswith("-xid/")
 
 
