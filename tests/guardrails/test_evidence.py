@@ -28,7 +28,9 @@ STUBS = {
 def collect(tmp_path):
     """Run five turns of the script's loop; return the uploads."""
     objects = yaml.safe_load_all(
-        render(Options(cluster="gpu", evidence_bucket="evidence"), ["evidence"]).files["components/evidence/evidence.yaml"]
+        render(Options(cluster="gpu", evidence_bucket="evidence"), ["evidence"]).files[
+            "components/evidence/evidence.yaml"
+        ]
     )
     script = next(o for o in objects if o and o["kind"] == "ConfigMap")["data"]["collect.sh"]
     (tmp_path / "collect.sh").write_text(script)
