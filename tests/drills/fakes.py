@@ -39,6 +39,7 @@ class FakeWorld:
         self.job: list[Any] = []
         self.baseline_fails = False
         self.hang = False
+        self.only_first_ends = False
 
     def _call(self, name):
         self.calls.append(name)
@@ -81,7 +82,7 @@ class FakeWorld:
         bad = self.cut or self.baseline_fails
         for process in job:
             (logs / process.log).write_text((BAD_LOG if bad else GOOD_LOG).format(rank=process.rank))
-        self.job = [(process.rank, int(bad)) for process in job]
+        self.job = [(process.rank, int(bad)) for process in job][: 1 if self.only_first_ends else None]
 
     def poll(self, seconds):
         self._call("poll")

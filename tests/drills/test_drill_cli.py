@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 from firstfault.model import Evidence, Role, Verdict
 from firstfault.model.drill import Change, DrillReport, Phase, RankResult
 from firstfault.report.drill import render_drill
+from support.users import ordinary_user  # noqa: F401 - a fixture
 
 
 def env(state, **more):
@@ -89,6 +91,57 @@ def test_recover_with_nothing_owed(state):
     assert "Nothing is owed" in ended.stdout
 
 
+def test_state_that_is_no_folder_is_not_called_clean(tmp_path):
+    """Who points at a file, or at a folder whose runs are a file, is told so: nobody knows what is owed."""
+    file = tmp_path / "state"
+    file.write_text("")
+    for verb in ("recover", "report"):
+        ended = firstfault("drill", verb, state=file)
+        assert ended.returncode == 2
+        assert f"{file}: Not a directory" in ended.stderr
+        assert "FIRSTFAULT_STATE" in ended.stderr
+        assert ended.stdout == ""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "runs").write_text("")
+    ended = firstfault("drill", "recover", state=folder)
+    assert ended.returncode == 2
+    assert "runs: Not a directory" in ended.stderr
+
+
+def test_state_that_may_not_be_read_is_not_called_clean(ordinary_user):  # noqa: F811 - the fixture
+    """A folder that may not be looked into is an error, not a clean bill."""
+    (ordinary_user.home / "state").mkdir(mode=0o000)
+    ended = ordinary_user.run("drill", "recover")
+    (ordinary_user.home / "state").chmod(0o700)
+    assert ended.returncode == 2
+    assert "Permission denied" in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_lint_and_new_speak_json(state, tmp_path):
+    """Both take --format and --output as every verb does; lint says of each file how it is."""
+    good, bad, torn = tmp_path / "good.yaml", tmp_path / "bad.yaml", tmp_path / "torn.yaml"
+    target = tmp_path / "result.json"
+    made = firstfault("drill", "new", str(good), "--format", "json", state=state)
+    assert made.returncode == 0
+    assert json.loads(made.stdout)["file"] == str(good)
+    bad.write_text(good.read_text().replace("name: good", "name: other"))
+    torn.write_text("name: [")
+    ended = firstfault(
+        "drill", "lint", str(good), str(bad), str(torn), "--format", "json", "--output", str(target), state=state
+    )
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    found = json.loads(target.read_text())
+    assert found["schema"] == "firstfault.drill-lint/1"
+    assert [each["result"] for each in found["files"]] == ["valid", "problems", "unreadable"]
+    assert all(each["problems"] for each in found["files"][1:])
+    text = firstfault("drill", "lint", str(good), str(bad), state=state)
+    assert text.returncode == 1
+    assert "1 of 2 valid" in text.stdout
+
+
 def test_lint_prints_the_schema(state):
     """Editors can check scenario files with it."""
     schema = json.loads(firstfault("drill", "lint", "--schema", state=state).stdout)
@@ -130,6 +183,65 @@ def on_terminal(arguments, state, columns, **more):
             chunks.append(chunk)
     os.close(controller)
     return process.returncode, b"".join(chunks).decode()
+
+
+class Signals:
+    """Signals the process that tells it of an event."""
+
+    def __init__(self, process, word, number):
+        self.process, self.word, self.number = process, word, number
+
+    def follow(self):
+        lines = []
+        for line in self.process.stderr:
+            lines.append(line)
+            if self.word in line:
+                self.process.send_signal(self.number)
+        return "".join(lines)
+
+
+@pytest.mark.netns
+@pytest.mark.usefixtures("netns")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_interrupt_after_the_end_still_shows_the_result(state, quick, number):
+    """The fault is taken back and the logs are being read: the result is printed, and it is said where it lies."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "firstfault", "drill", "run", quick, "--format", "json"],
+        env=env(state), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        errors = Signals(process, "reading the logs", number).follow()
+        report = json.loads(process.stdout.read())
+    assert process.returncode == 128 + number
+    assert report["restored"] is True
+    assert "interrupted after its end" in errors
+    (folder,) = (state / "runs").iterdir()
+    assert str(folder / "report.json") in errors
+    assert json.loads((folder / "report.json").read_text())["restored"] is True
+
+
+@pytest.mark.netns
+@pytest.mark.usefixtures("netns")
+def test_rank_that_fails_in_the_baseline_is_quoted_at_once(state, tmp_path):
+    """Nobody waits for the timeout of ranks that only wait for the failed one; its last words are in the result."""
+    program = tmp_path / "broken.py"
+    program.write_text(
+        "import os, time\n"
+        "if os.environ['RANK'] == '0':\n"
+        "    time.sleep(3600)\n"
+        "raise SystemExit('no data set at /data')\n"
+    )
+    ended = firstfault(
+        "drill", "run", "dns-missing", "--backend", "gloo", "--program", str(program), "--format", "json", state=state
+    )
+    assert ended.returncode == 1
+    report = json.loads(ended.stdout)
+    (baseline,) = report["phases"]
+    assert [rank["exit_code"] for rank in baseline["ranks"]] == [None, 1]
+    assert baseline["ranks"][1]["last_lines"][-1] == "no data set at /data"
+    assert "ranks [0] stopped, since rank 1 failed without a fault" in ended.stderr
+    shown = firstfault("drill", "report", state=state).stdout
+    assert "no data set at /data" in shown
+    assert "exit stopped 1" in shown
 
 
 @pytest.mark.netns

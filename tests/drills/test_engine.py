@@ -220,6 +220,39 @@ def test_signal_during_a_normal_undo_waits_for_its_end(make):
     assert not world.cut
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_signal_while_the_result_is_made(make, times):
+    """Nothing is owed any more: the first signal waits for the report and carries it, the second does not wait."""
+    machine, world, journal, watcher = make()
+
+    def interrupt():
+        if watcher.events.count("triage-started") <= times:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    watcher.hooks["triage-started"] = interrupt
+    with pytest.raises(Interrupted) as caught:
+        machine.run()
+    assert events(journal)[-1] == "run-ended"
+    assert not world.cut
+    if times == 1:
+        assert caught.value.report.restored
+        assert journal.report_path.is_file()
+    else:
+        assert caught.value.report is None
+
+
+def test_failing_rank_of_the_baseline_is_not_waited_for(make):
+    """The others only wait for it; what it said last is in the result, and nothing of ranks that ended well."""
+    machine, world, _, watcher = make()
+    world.baseline_fails = True
+    world.only_first_ends = True
+    report = machine.run()
+    assert [rank.exit_code for rank in report.phases[0].ranks] == [1, None]
+    assert "DistNetworkError" in report.phases[0].ranks[0].last_lines[-1]
+    assert report.phases[0].ranks[1].last_lines == []
+    assert "deadline-passed" in watcher.events
+
+
 def test_handlers_are_put_back(make):
     """After a drill, Ctrl-C is again what it was."""
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)

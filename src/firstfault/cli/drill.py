@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from firstfault.cli.drill_eks import eks_options
-from firstfault.cli.output import write_output
+from firstfault.cli.output import complain, write_output
 from firstfault.errors import ExitCode, InputError, UsageError, worst_exit_code
 
 if TYPE_CHECKING:
@@ -103,40 +102,44 @@ def show_command(name: str, format_: str, output: Path | None) -> int:
 @drill.command("lint", context_settings=_HELP)
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of scenario files.")
-def lint_command(files: tuple[Path, ...], *, schema: bool) -> int:
+@_FORMAT
+@_OUTPUT
+def lint_command(files: tuple[Path, ...], *, schema: bool, format_: str, output: Path | None) -> int:
     """Check scenario files without running them."""
     import msgspec  # noqa: PLC0415
 
     from firstfault.drills import json_schema, lint_scenario  # noqa: PLC0415
-    from firstfault.model.safe_text import safe_text  # noqa: PLC0415
+    from firstfault.report.scenarios import Linted, render_lint  # noqa: PLC0415
 
     if schema:
-        click.echo(msgspec.json.format(msgspec.json.encode(json_schema())).decode())
+        write_output(msgspec.json.format(msgspec.json.encode(json_schema())).decode(), output)
         return int(ExitCode.OK)
     if not files:
         raise UsageError("nothing to check", "give scenario files, or --schema")
-    codes = []
+    found = []
     for path in files:
         try:
-            problems = lint_scenario(path)
+            found.append(Linted(file=str(path), problems=lint_scenario(path)))
         except InputError as error:
-            click.echo(safe_text(str(error)), err=True)
-            codes.append(ExitCode.USAGE)
-            continue
-        for problem in problems:
-            click.echo(safe_text(f"{path}: {problem}"))
-        codes.append(ExitCode.FINDING if problems else ExitCode.OK)
-    return int(worst_exit_code(*codes))
+            complain(str(error))
+            found.append(Linted(file=str(path), unreadable=str(error)))
+    if format_ == "json" or any(each.result != "unreadable" for each in found):
+        write_output(render_lint(found, format_), output)
+    codes = {"valid": ExitCode.OK, "problems": ExitCode.FINDING, "unreadable": ExitCode.USAGE}
+    return int(worst_exit_code(*(codes[each.result] for each in found)))
 
 
 @drill.command("new", context_settings=_HELP)
 @click.argument("file", type=click.Path(path_type=Path))
-def new_command(file: Path) -> int:
+@_FORMAT
+@_OUTPUT
+def new_command(file: Path, *, format_: str, output: Path | None) -> int:
     """Write a scenario file to start from: NAME.yaml."""
     from firstfault.drills import new_scenario  # noqa: PLC0415
+    from firstfault.report.scenarios import render_new  # noqa: PLC0415
 
     new_scenario(file)
-    click.echo(f"{file}: edit it, then `firstfault drill lint {file}` and `firstfault drill run {file}`")
+    write_output(render_new(file, format_), output)
     return int(ExitCode.OK)
 
 
@@ -248,44 +251,75 @@ def _variant(toggle: str | None, *, reject: bool) -> str:
     return f"toggle-{toggle}" if toggle in {"aux", "node"} else ""
 
 
-def _guarded(name: str, world: Literal["local", "eks"], options: Any) -> DrillReport | int:
-    """Run a drill with its progress shown; an interrupt becomes the exit code that shells give it."""
-    from firstfault.cli.progress import Progress  # noqa: PLC0415
-    from firstfault.drills import run_drill  # noqa: PLC0415
-
-    with Progress(sys.stderr) as progress:
-        try:
-            return run_drill(name, world=world, options=options, observer=progress)
-        except KeyboardInterrupt as interrupt:
-            number = int(getattr(interrupt, "signal", signal.SIGINT))
-            progress.say(f"{name}: interrupted; the fault was taken back and nothing is left behind")
-            return 128 + number
-
-
 def _run_one(name: str, world: Literal["local", "eks"], options: Any, format_: str, output: Path | None) -> int:
-    from firstfault.report.drill import render_drill  # noqa: PLC0415
+    """Run a drill with its progress shown; an interrupt becomes the exit code that shells give it.
 
-    result = _guarded(name, world, options)
-    if isinstance(result, int):
-        return result
-    write_output(render_drill(result, format_, width=_width(output), color=_color(output)), output)
+    A drill that had ended when it was interrupted is shown all the same.
+    """
+    from firstfault.cli.progress import Progress  # noqa: PLC0415
+    from firstfault.drills import Interrupted, Interrupts, run_drill  # noqa: PLC0415
+
+    result: DrillReport | None = None
+    shown = False
+
+    def show(report: DrillReport) -> None:
+        from firstfault.report.drill import render_drill  # noqa: PLC0415
+
+        write_output(render_drill(report, format_, width=_width(output), color=_color(output)), output)
+
+    with Interrupts() as interrupts:
+        try:
+            with Progress(sys.stderr) as progress:
+                result = run_drill(name, world=world, options=options, observer=progress)
+            with interrupts.hold(stubborn=False):
+                show(result)
+                shown = True
+        except Interrupted as interrupt:
+            interrupts.ignore()
+            result = result or interrupt.report
+            if result is None:
+                click.echo(f"{name}: interrupted; the fault was taken back and nothing is left behind", err=True)
+            else:
+                if not shown:
+                    show(result)
+                where = Path(result.journal).parent / "report.json"
+                click.echo(f"{name}: interrupted after its end; everything was put back; result: {where}", err=True)
+            return 128 + interrupt.signal
     return int(_code(result))
 
 
 def _run_all(options: Any, format_: str, output: Path | None, at_once: int | None) -> int:
-    from firstfault.drills import run_everything  # noqa: PLC0415
+    from firstfault.drills import (  # noqa: PLC0415
+        Interrupted,
+        Interrupts,
+        LeftOut,
+        bundled_scenarios,
+        run_everything,
+    )
     from firstfault.report.drill import render_scoreboard  # noqa: PLC0415
 
+    ended: list[DrillReport] = []
+
     def done(report: DrillReport) -> None:
+        ended.append(report)
         verdict = report.verdict.cause if report.verdict else report.status
         click.echo(f"{report.drill}: {verdict}, {report.seconds:.1f} s", err=True)
 
-    try:
-        reports, skipped = run_everything(options, at_once=at_once, done=done)
-    except KeyboardInterrupt:
-        click.echo("interrupted; every fault was taken back", err=True)
-        return 128 + signal.SIGINT
-    write_output(render_scoreboard(reports, format_, skipped, width=_width(output), color=_color(output)), output)
+    def show(reports: list[DrillReport], skipped: list[LeftOut]) -> None:
+        write_output(render_scoreboard(reports, format_, skipped, width=_width(output), color=_color(output)), output)
+
+    with Interrupts() as interrupts:
+        try:
+            reports, skipped = run_everything(options, at_once=at_once, done=done)
+        except Interrupted as interrupt:
+            interrupts.ignore()
+            reports = sorted(ended, key=lambda report: report.drill)
+            names = {each.name for each in bundled_scenarios()} - {each.drill for each in reports}
+            show(reports, [LeftOut(each, "interrupted, or not started", failed=True) for each in sorted(names)])
+            click.echo("interrupted; every fault was taken back", err=True)
+            return 128 + interrupt.signal
+        interrupts.ignore()
+        show(reports, skipped)
     failed = [ExitCode.USAGE for each in skipped if each.failed]
     return int(worst_exit_code(*map(_code, reports), *failed))
 

@@ -112,7 +112,11 @@ class Progress:
         self._awaited = self._waiting() if self._ended < self._ranks else "reading the rules back"
 
     def _on_deadline_passed(self, fields: dict[str, Any]) -> None:
-        self.say(f"{'':10} {self._phase:<9} ranks {fields['ranks']} hang: ended at the deadline")
+        if self._phase != "injected" and fields.get("failed"):
+            why = f"stopped, since rank {', '.join(map(str, fields['failed']))} failed without a fault"
+        else:
+            why = "hang: ended at the deadline"
+        self.say(f"{'':10} {self._phase:<9} ranks {fields['ranks']} {why}")
 
     def _on_phase_ended(self, fields: dict[str, Any]) -> None:
         phase: Phase = fields["phase"]

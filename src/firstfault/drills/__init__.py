@@ -5,6 +5,7 @@ from __future__ import annotations
 from firstfault.drills.eks import EksOptions
 from firstfault.drills.engine import Observer
 from firstfault.drills.everything import LeftOut, run_everything
+from firstfault.drills.interrupts import Interrupted, Interrupts
 from firstfault.drills.journal import runs, state_dir
 from firstfault.drills.lint import lint_scenario
 from firstfault.drills.recover import Recovered, recover
@@ -14,6 +15,8 @@ from firstfault.drills.skeleton import new_scenario
 
 __all__ = [
     "EksOptions",
+    "Interrupted",
+    "Interrupts",
     "LeftOut",
     "Observer",
     "Options",

@@ -18,10 +18,10 @@ from firstfault.act.world import WorldLostError
 from firstfault.drills.compare import compare, facts, recovery
 from firstfault.drills.diagnose import Diagnosis
 from firstfault.drills.injectors import Injector, Start, undo_record
-from firstfault.drills.interrupts import Interrupts
+from firstfault.drills.interrupts import Interrupted, Interrupts
 from firstfault.drills.jobs import Backend, Launcher, Process, processes
 from firstfault.drills.journal import Journal, Undo, timestamp
-from firstfault.drills.tail import Line, LogTail, step_seconds, sums_in
+from firstfault.drills.tail import Line, LogTail, last_lines, step_seconds, sums_in
 from firstfault.drills.world import RankExit, Snapshot, World
 from firstfault.errors import FirstFaultError, InputError, RestoreError, UnsupportedError
 from firstfault.model.drill import Change, Detection, DrillReport, Phase, RankResult
@@ -116,7 +116,7 @@ class Drill:
         """Go through all phases.
 
         Raises:
-            Interrupted: Ctrl-C or SIGTERM; everything was taken back before.
+            Interrupted: Ctrl-C or SIGTERM; everything was taken back before. It carries the report when there is one.
             UnsupportedError: The world cannot be made here.
             RestoreError: A fault could not be taken back; the message says what is owed.
         """
@@ -150,9 +150,23 @@ class Drill:
                     self._note("world-closed", left_behind=left)
                     if outcome != "completed":
                         self._end(outcome, left)
-            report = self._report(phases, change, left, began)
+            return self._finished(phases, change, left, began)
+
+    def _finished(self, phases: dict[PhaseName, Phase], change: Change, left: list[str], began: float) -> DrillReport:
+        """Make the report and save it. Nothing is owed any more, so an interrupt waits for it; a second one does not."""
+        report = None
+        try:
+            with self.interrupts.hold(stubborn=False):
+                report = self._report(phases, change, left, began)
+                self.journal.save_report(report)
+                self._end("completed", left, restored=report.restored, as_expected=report.as_expected)
+        except Interrupted as interrupt:
+            interrupt.report = report
+            if report is None:
+                self._end("interrupted", left)
+            raise
+        finally:
             self._diagnosis.close()
-            self._end("completed", left, restored=report.restored, as_expected=report.as_expected)
         return report
 
     def _end(self, outcome: str, left: list[str], **fields: Any) -> None:
@@ -223,7 +237,10 @@ class Drill:
             name=name,
             started=timestamp(started),
             seconds=round(time.time() - started, 3),
-            ranks=[self._rank(process, observation, logs) for process in self._processes(workload, timeout)],
+            ranks=[
+                self._rank(process, observation, logs, calm=name != "injected")
+                for process in self._processes(workload, timeout)
+            ],
             firewall=snapshot.firewall,
             refused=snapshot.refused,
             probes=probes,
@@ -320,11 +337,15 @@ class Drill:
                 observation.ranks[ended.rank] = ended
                 if ended.code:
                     # A launcher or an operator would end the others now; what they print by themselves counts first.
-                    deadline = min(deadline, ended.time + timeout + _LINGER_S)
+                    # Without a fault there is nothing to learn from how long they wait for a rank that is gone.
+                    patience = timeout if name == "injected" else 0
+                    deadline = min(deadline, ended.time + patience + _LINGER_S)
                 self._say("rank-ended", phase=name, rank=ended.rank, exit_code=ended.code)
         self._watch(observation, [])
         if len(observation.ranks) < len(job):
-            self._say("deadline-passed", phase=name, ranks=[p.rank for p in job if p.rank not in observation.ranks])
+            waiting = [process.rank for process in job if process.rank not in observation.ranks]
+            failed = [rank for rank, ended in observation.ranks.items() if ended.code]
+            self._say("deadline-passed", phase=name, ranks=waiting, failed=failed)
         self.world.end_job()
         return observation
 
@@ -338,8 +359,9 @@ class Drill:
                 pending.remove(injection)
                 self._inject(injection)
 
-    def _rank(self, process: Process, observation: _Observation, logs: Path) -> RankResult:
+    def _rank(self, process: Process, observation: _Observation, logs: Path, *, calm: bool) -> RankResult:
         ended = observation.ranks.get(process.rank)
+        failed = calm and ended is not None and ended.code != 0
         return RankResult(
             rank=process.rank,
             host=process.host,
@@ -347,6 +369,7 @@ class Drill:
             sums=sums_in(logs / process.log, process.rank),
             seconds=round((ended.time if ended else time.time()) - observation.started, 3),
             log=process.log,
+            last_lines=last_lines(logs / process.log) if failed else [],
         )
 
     # -- the result ------------------------------------------------------------------------------------------------

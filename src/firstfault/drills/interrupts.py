@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
+    from firstfault.model.drill import DrillReport
+
 __all__ = ["Interrupted", "Interrupts"]
 
 
@@ -19,11 +21,13 @@ class Interrupted(KeyboardInterrupt):
 
     Attributes:
         signal: SIGINT or SIGTERM.
+        report: The drill's result, when it was asked after the restoration: it is measured, and saved with the journal.
     """
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.signal = number
+        self.report: DrillReport | None = None
 
 
 class Interrupts:
@@ -34,6 +38,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self._held = 0
+        self._stubborn = False
         self._pending: int | None = None
         self._raised = False
         self._before: dict[int, object] = {}
@@ -52,20 +57,31 @@ class Interrupts:
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         if self._raised:
             return  # we are on the way out, and what is left to do must be done
-        if self._held:
+        if self._held and (self._stubborn or self._pending is None):
             self._pending = number
             return
         self._raised = True
         raise Interrupted(number)
 
+    def ignore(self) -> None:
+        """From now on let no signal interrupt: we are on the way out."""
+        self._raised = True
+
     @contextlib.contextmanager
-    def hold(self) -> Iterator[None]:
-        """Let nothing interrupt this block; a signal that came meanwhile takes effect at its end."""
+    def hold(self, *, stubborn: bool = True) -> Iterator[None]:
+        """Let nothing interrupt this block; a signal that came meanwhile takes effect at its end.
+
+        Args:
+            stubborn: Let a second signal not interrupt it either.
+        """
+        before = self._stubborn
         self._held += 1
+        self._stubborn = before or stubborn
         try:
             yield
         finally:
             self._held -= 1
+            self._stubborn = before
         if self._pending is not None and not self._held and not self._raised:
             self._raised = True
             raise Interrupted(self._pending)

@@ -13,10 +13,12 @@ A run whose journal has no `run-ended` and whose lock nobody holds was interrupt
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
 import secrets
+import stat
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -201,12 +203,41 @@ def read_events(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def runs(state: Path) -> list[Path]:
-    """Return the folders of all runs, oldest first."""
-    return sorted(path for path in (state / "runs").glob("*") if (path / "lock").is_file())
+    """Return the folders of all runs, oldest first; none when there is no state folder yet.
+
+    Raises:
+        InputError: The state folder is not a folder or cannot be read, so nobody knows what is owed.
+    """
+    folder = state / "runs"
+    try:
+        found = sorted(Path(entry.path) for entry in os.scandir(folder) if entry.is_dir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        place = state if error.errno == errno.ENOTDIR and not state.is_dir() else folder
+        raise InputError(
+            f"{place}: {error.strerror}: the journals of earlier runs cannot be read",
+            "set FIRSTFAULT_STATE to the folder that the runs used, as the user who ran them",
+        ) from error
+    return [path for path in found if _is_file(path / "lock")]
+
+
+def _is_file(path: Path) -> bool:
+    """Whether a plain file is there, or something that this user may not look at: reading it will say so."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
 
 
 def unfinished(folder: Path) -> bool:
-    """Whether a run's journal has no end."""
-    if not (folder / "journal.jsonl").is_file():
+    """Whether a run's journal has no end.
+
+    Raises:
+        InputError: It cannot be read.
+    """
+    if not _is_file(folder / "journal.jsonl"):
         return False
     return not any(event.get("event") == "run-ended" for event in read_events(folder))

@@ -37,8 +37,17 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "nccl": ("lines",),
 }
 _PORTS = {"port", "ports"}
-_POSITIVE = {"mbit_per_s", "ms", "bytes", "headroom_bytes", "delay_s", "larger_than", "percent"}
-_LAST_PORT, _WHOLE, _DAY_S = 65535, 100, 86400
+_LAST_PORT, _DAY_S = 65535, 86400
+# Fields that all kinds of injections name alike: the least and the most that the kernel, or a day, can take.
+_BOUNDS: dict[str, tuple[float, float]] = {
+    "mbit_per_s": (0.001, 34359),  # tbf counts bytes per second in 32 bits
+    "ms": (0.001, _DAY_S * 1e3),
+    "bytes": (1, 1 << 50),
+    "headroom_bytes": (1, 1 << 50),
+    "delay_s": (0.001, _DAY_S),
+    "larger_than": (1, 65535),  # the length of an IP packet has 16 bits
+    "percent": (0.001, 100),
+}
 _HOST_NAME = re.compile(r"(?=.{1,63}$)[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 
@@ -195,11 +204,10 @@ def _of_injection(injection: Injector, scenario: Scenario, topology: Topology) -
     yield from (f"there is no rank {rank}" for rank in counted if rank is not None and rank not in ranks)
     for name in _PORTS & fields.keys():
         yield from _of_ports(fields[name])
-    for name in _POSITIVE & fields.keys():
-        if fields[name] is not None and not fields[name] > 0:
-            yield f"{name}: {fields[name]:g} is not more than 0"
-    if (fields.get("percent") or 0) > _WHOLE:
-        yield f"percent: {fields['percent']:g} is more than {_WHOLE}"
+    for name, (least, most) in _BOUNDS.items():
+        value = fields.get(name)
+        if value is not None and not least <= value <= most:  # also refuses what is not a number
+            yield f"{name}: {value:g} is not between {least:g} and {most:,g}"
     if fields.get("address") and not _is_address(fields["address"]):
         yield f"{fields['address']!r} is no IPv4 address"
     if fields.get("path") and not _is_absolute(fields["path"]):

@@ -116,7 +116,8 @@ def recover(state: Path) -> list[Recovered]:
         state: The state folder.
 
     Raises:
-        InputError: A journal is there but is not readable or not ours. The other runs are finished before.
+        InputError: The state folder cannot be read, or a journal is there but is not readable or not ours. The other
+            runs are finished before.
     """
     found: list[Recovered] = []
     unreadable: list[InputError] = []
@@ -158,6 +159,8 @@ def recover_run(folder: Path) -> Recovered | None:
         return _finish(folder, owed, journal)
     except msgspec.ValidationError as error:
         raise InputError(f"{folder / 'journal.jsonl'}: not a journal of a drill: {error}") from error
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}: the journal cannot be written") from error
     finally:
         journal.close()
 

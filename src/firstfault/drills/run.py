@@ -118,7 +118,7 @@ def run_drill(
         InputError: The scenario is not valid, or the journal cannot be written.
         UnsupportedError: This machine cannot make the world, or PyTorch is missing; nothing was changed.
         RestoreError: A fault could not be taken back.
-        KeyboardInterrupt: Ctrl-C or SIGTERM; everything was taken back before.
+        Interrupted: Ctrl-C or SIGTERM (a KeyboardInterrupt); everything was taken back before.
     """
     options = options or Options()
     if options.timeout is not None and options.timeout <= 0:
@@ -157,11 +157,9 @@ def run_drill(
             journal=journal,
             observer=observer or _Silent(),
         )
-        report = drill.run()
-        journal.save_report(report)
+        return drill.run()
     finally:
         journal.close()
-    return report
 
 
 def _may_preload(scenario: Scenario, settings: Settings) -> bool:

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
     from firstfault.drills.jobs import Process
 
-__all__ = ["Line", "LogTail", "step_seconds", "sums_in"]
+__all__ = ["Line", "LogTail", "last_lines", "step_seconds", "sums_in"]
 
 _MAX_LINES = 200_000
 _MAX_READ = 1 << 20
+_LAST_BYTES, _LAST_LINES, _LAST_COLUMNS = 8192, 5, 300
 _STEP = re.compile(rb"^\[rank \d+\] iter (\d+) .*\bseconds=(\d+\.\d+)", re.MULTILINE)
 _SUM = re.compile(r"^\[rank (\d+)\] iter (\d+) sum-first=(\S+)")
 
@@ -80,6 +81,18 @@ def sums_in(path: Path, rank: int) -> list[float]:
             except ValueError:
                 continue
     return sums
+
+
+def last_lines(path: Path) -> list[str]:
+    """Return the last lines that a rank said, long ones cut; what is not text is replaced."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, path.stat().st_size - _LAST_BYTES))
+            text = stream.read(_LAST_BYTES).decode(errors="replace")
+    except OSError:
+        return []
+    lines = [line.rstrip() for line in text.splitlines()]
+    return [line[:_LAST_COLUMNS] for line in lines if line][-_LAST_LINES:]
 
 
 def step_seconds(logs: Path) -> float | None:

@@ -33,6 +33,7 @@ class RankResult(msgspec.Struct, frozen=True, kw_only=True):
         sums: What the bundled program printed as `sum-first`, iteration by iteration.
         seconds: From its start to its end.
         log: Name of its log file.
+        last_lines: What a rank that failed without a fault said last: in the baseline, or after the restoration.
     """
 
     rank: int
@@ -41,6 +42,7 @@ class RankResult(msgspec.Struct, frozen=True, kw_only=True):
     sums: list[float]
     seconds: float
     log: str = ""
+    last_lines: list[str] = []
 
 
 class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):

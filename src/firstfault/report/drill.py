@@ -141,8 +141,20 @@ def _phases(page: _Page, report: DrillReport) -> None:
 
 
 def _ranks(phase: Phase) -> str:
-    codes = ["hung" if rank.exit_code is None else str(rank.exit_code) for rank in phase.ranks]
-    return "exit " + " ".join(codes)
+    # Without a fault, the drill does not let the others wait for a rank that failed.
+    unended = "stopped" if phase.name != "injected" and any(rank.exit_code for rank in phase.ranks) else "hung"
+    return "exit " + " ".join(unended if rank.exit_code is None else str(rank.exit_code) for rank in phase.ranks)
+
+
+def _said(page: _Page, phase: Phase) -> None:
+    """Quote what the ranks said last that failed although no fault was there."""
+    for rank in phase.ranks:
+        if rank.exit_code is None or rank.exit_code == 0:
+            continue
+        ended = f"exit code {rank.exit_code}" if rank.exit_code > 0 else f"signal {-rank.exit_code}"
+        page.say(f"rank {rank.rank} on {rank.host} ended with {ended} after {rank.seconds:.1f} s. It said last:")
+        for line in rank.last_lines or ["(nothing)"]:
+            page.say(line, "    ")
 
 
 def _sums(phase: Phase) -> str:
@@ -253,9 +265,12 @@ def _outcome(page: _Page, report: DrillReport) -> None:
             "The baseline failed, so nothing was injected: a later failure could not have been blamed on the fault. "
             "The verdict above is the baseline's."
         )
+        _said(page, report.phases[0])
     else:
         went = "went as expected" if report.as_expected else "did not go as expected"
         page.say(f"{'✔' if report.as_expected else '✘'} The drill {went}.")
+        for phase in report.phases[2:]:
+            _said(page, phase)
     if report.restored and report.left_behind:
         page.say("✔ Restored: rules, paths and job equal the baseline. As announced, this stays:")
         for each in report.left_behind:

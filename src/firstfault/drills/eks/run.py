@@ -120,7 +120,7 @@ def run_on_cluster(
 
     Raises:
         FirstFaultError: A check refused (nothing was changed), or restoring failed (RestoreError).
-        KeyboardInterrupt: Ctrl-C or SIGTERM; everything was taken back before.
+        Interrupted: Ctrl-C or SIGTERM (a KeyboardInterrupt); everything was taken back before.
     """
     if options.max_duration_s <= 0:
         raise UsageError("a drill on a cluster needs a limit", "give --max-duration, for example 15m")
@@ -142,6 +142,5 @@ def run_on_cluster(
             observer=observer,
         )
         report = drill.run()
-        journal.save_report(report)
         reap(watchdog)
     return report
