@@ -153,7 +153,7 @@ class Drill:
             return self._finished(phases, change, left, began)
 
     def _finished(self, phases: dict[PhaseName, Phase], change: Change, left: list[str], began: float) -> DrillReport:
-        """Make the report and save it. Nothing is owed any more, so an interrupt waits for it; a second one does not."""
+        """Make the report and save it. Nothing is owed, so an interrupt waits for it; a second one does not."""
         report = None
         try:
             with self.interrupts.hold(stubborn=False):
