@@ -19,7 +19,8 @@ __all__ = ["XID_SOURCES", "XidCode", "XidPolicy", "XidTable", "load_xid_table", 
 
 XID_TABLE = Path(__file__).parent / "xid.yaml"
 XID_SOURCES = (XID_TABLE, Path(__file__))  # the cards change when either of them does
-_PREFIX = r"(?:^|[^A-Za-z])Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)\): "
+# On a MIG GPU the driver adds the instance, and any line may end in the code that it follows from (kernel_rc.c).
+_PREFIX = r"(?:^|[^A-Za-z])Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)(?: GPU-I:\d+)?(?: GPU-CI:\d+)?\): "
 _PROCESS = r"(?:, pid='?(?P<pid>[^',]*)'?)?(?:, name=(?P<name>[^,]*))?(?:[^0-9]|$)"
 _NVLINK_UNIT = r", (?:pid=[^,]*, )?(?:name=[^,]*, )?(?P<unit>[A-Z0-9_/]+) "
 _NOT_FOUND_BEFOREHAND = Link(none_because="an error of the hardware or the program; configuration does not show it")
@@ -105,8 +106,8 @@ def _kernel_line(code: int, row: XidCode, origin: XidOrigin) -> Signature:
     printed = not row.fabric and row.sample  # the samples of NVLink 5 codes belong to their own signatures
     return Signature(
         id="kernel-line",
-        pattern=f"{_PREFIX}(?:45, .*caused by previous Xid )?(?P<xid>{code}){_PROCESS}",
-        unless=r" (?:Fatal|Nonfatal) XC[01] " if row.fabric else "",
+        pattern=f"{_PREFIX}(?:\\d+, .*caused by previous Xid )?(?P<xid>{code}){_PROCESS}",
+        unless=r" (?:Fatal|Nonfatal) XC ?\d+ " if row.fabric else "",
         role=Role.ROOT,
         strength=_strength(row, origin),
         rung="accelerator" if _strength(row, origin) >= 0.5 else "",
@@ -123,6 +124,12 @@ def _kernel_line(code: int, row: XidCode, origin: XidOrigin) -> Signature:
                 versions="<340",
             ),
             Sample(text=f"NVRM: Xid (PCI:0000:3b:00.0): {code}", program="NVIDIA kernel driver", versions="some"),
+            Sample(
+                text=f"NVRM: Xid (PCI:0000:3b:00 GPU-I:07 GPU-CI:00): {code}, pid=4711, name=python3, {row.name}",
+                program="NVIDIA kernel driver",
+                versions="450+, MIG",
+                source="NVIDIA/open-gpu-kernel-modules src/nvidia/src/kernel/gpu/rc/kernel_rc.c",
+            ),
             Sample(
                 text=f"NVRM: Xid (PCI:0000:3b:00): 45, pid=1, name=python3, Ch 00000001 caused by previous Xid {code}",
                 program="NVIDIA kernel driver",
@@ -145,7 +152,7 @@ def _nvlink5_lines(code: int, row: XidCode, origin: XidOrigin) -> list[Signature
         lines.append(
             Signature(
                 id=f"nvlink5-{severity.lower()}",
-                pattern=f"{_PREFIX}(?P<xid>{code}){_NVLINK_UNIT}{severity} XC[01] i\\d+ Link (?P<link>-?\\d+)",
+                pattern=f"{_PREFIX}(?P<xid>{code}){_NVLINK_UNIT}{severity} XC ?\\d+ i ?\\d+ Link (?P<link>-?\\d+)",
                 role=Role.ROOT,
                 strength=strength,
                 rung="accelerator" if severity == "Fatal" else "",
@@ -155,7 +162,13 @@ def _nvlink5_lines(code: int, row: XidCode, origin: XidOrigin) -> list[Signature
                         program="NVIDIA kernel driver",
                         versions="R570+",
                         source=row.source if sample else "",
-                    )
+                    ),
+                    Sample(
+                        text=f"NVRM: Xid (PCI:0000:01:00): {code}, NETIR_LINK_EVT {severity} XC 1 i 2 Link 01 [0x0000000a]",
+                        program="NVIDIA kernel driver",
+                        versions="<R575",
+                        source="Datadog agent, NVIDIA driver events (its tests: pre-R575 link event)",
+                    ),
                 ],
             )
         )
@@ -167,8 +180,10 @@ def _reported(code: int, row: XidCode, origin: XidOrigin) -> Signature:
     return Signature(
         id="reported",
         pattern=(
-            rf"(?:XidCriticalError: Xid={code} on |NvidiaXID{code}(?:Error|Warning)\b"
-            rf"|DCGM_FI_DEV_XID_ERRORS\{{[^}}]*\}} {code}(?:\.0)?\s*$|Detected XID {code} for GPU)"
+            rf"(?:XidCriticalError: Xid={code}(?: on |, )|NvidiaXID{code}(?:Error|Warning)\b|\bErrorCode:{code} PCI:"
+            rf"|DCGM_FI_DEV_XID_ERRORS\{{[^}}]*\}} {code}(?:\.0)?\s*$|Detected XID {code} for GPU"
+            rf"|DCGM_EXP_XID_ERRORS_COUNT\{{[^}}]*xid=\"{code}\"[^}}]*\}} [1-9]|NVRM: Xid {code}: "
+            rf"|\bXID {code}(?:\.\d+)? .*detected on GPU|RC all channels for critical error {code}\.)"
         ),
         role=Role.ROOT,
         strength=round(_strength(row, origin) * 0.85, 2),
@@ -187,6 +202,28 @@ def _reported(code: int, row: XidCode, origin: XidOrigin) -> Signature:
                 text=f"Detected XID {code} for GPU 3",
                 program="DCGM",
                 source="NVIDIA/DCGM dcgmlib/dcgm_errors.h, DCGM_FR_XID_ERROR_MSG",
+            ),
+            Sample(
+                text=f"NVRM: krcRcAndNotifyAllChannels_IMPL: RC all channels for critical error {code}.",
+                program="NVIDIA kernel driver",
+                versions="R515+",
+                source="NVIDIA/open-gpu-kernel-modules src/nvidia/src/kernel/gpu/rc, krcRcAndNotifyAllChannels",
+            ),
+            Sample(
+                text=f"XID {code} (err status 0x00000000) detected on GPU PCI:0019:01:00",
+                program="gpud",
+                source="leptonai/gpud pull request 1174",
+            ),
+            Sample(
+                text=f"ErrorCode:{code} PCI:0000:c3:00.0 GPU_UUID:GPU-8f6a1c3e kernel: NVRM Recommended Action=RESTART_BM",
+                program="NVSentinel",
+                source="NVIDIA/NVSentinel tests, syslog health monitor",
+            ),
+            Sample(
+                text=f'DCGM_EXP_XID_ERRORS_COUNT{{gpu="3",window_size_in_ms="300000",xid="{code}"}} 1',
+                program="dcgm-exporter",
+                versions="3.3+",
+                source="NVIDIA/dcgm-exporter docs, DCGM_EXP_XID_ERRORS_COUNT",
             ),
             Sample(
                 text=f'DCGM_FI_DEV_XID_ERRORS{{gpu="3",UUID="GPU-8f6a1c3e",device="nvidia3"}} {code}',

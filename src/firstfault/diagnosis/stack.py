@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from firstfault.catalogue.xid import load_xid_table
 from firstfault.model import Observation, Role
 
 if TYPE_CHECKING:
@@ -94,10 +95,21 @@ def _mesh_between_ranks(facts: Facts) -> list[Observation]:
     return [_derived(sidecar, "network.mesh.sidecar", "sidecar-and-no-communicator", 0.5)]
 
 
+def _unlisted_xid(facts: Facts) -> list[Observation]:
+    """An XID of a driver that is newer than the table: the code itself is all there is to say."""
+    table = load_xid_table()
+    for item in facts.signals.get("xid.any", ()):
+        code = int(item.fields["xid"])
+        if code not in table.codes and code not in table.named:
+            return [_derived(item, f"driver.xid.{code}", "unlisted", 0.55)]
+    return []
+
+
 STACK_RULES: tuple[Callable[[Facts], list[Observation]], ...] = (
     _platform_owns_the_stack,
     _what_nodes_offer,
     _driver_container_failed,
     _disk_size_ignored,
     _mesh_between_ranks,
+    _unlisted_xid,
 )

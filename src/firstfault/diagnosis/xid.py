@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["RecoveryAction", "recovery_action", "settle_xids"]
 
 _RECOVERY = re.compile(r"recovery action changed from \S+ \([^)]*\) to (0x[0-9a-fA-F]+) \(([^)]*)\)")
+# Newer drivers end a line of any code with the one that it follows from.
+_PREVIOUS = re.compile(r"\): (\d+),.* caused by previous Xid (\d+)")
 _APPLICATION_ERRORS = ("workload.cuda.illegal-access", "workload.cuda.device-assert")
 _MEMORY_ERRORS = {48, 64, 94, 95, 140, 171, 172}
 # Numbers of nvmlDeviceGpuRecoveryAction_t; the label of the line wins, since newer drivers name the same number anew.
@@ -91,14 +93,18 @@ def settle_xids(observations: Iterable[Observation], table: XidTable | None = No
 
 
 def _code(item: Observation) -> int | None:
-    value = item.fields.get("xid", "")
+    """The code that a line is about: as captured, else (node agents, exporters) as its card is named."""
+    value = item.fields.get("xid", "") or item.cause.removeprefix("driver.xid.")
     return int(value) if value.isdigit() and "SXid" not in item.text else None
 
 
 def _follows(item: Observation, code: int, seen: set[int], table: XidTable, *, program: bool) -> bool:
     policy = table.policy
+    previous = _PREVIOUS.search(item.text)
+    if previous and int(previous[1]) == code != int(previous[2]):
+        return True
     if code in policy.aftermath:
-        return "caused by previous Xid" in item.text or bool(seen - {*policy.aftermath, *policy.informational})
+        return bool(seen - {*policy.aftermath, *policy.informational})
     if code in policy.application_first:
         return program
     if code in policy.informational:
