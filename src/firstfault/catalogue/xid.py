@@ -164,7 +164,7 @@ def _nvlink5_lines(code: int, row: XidCode, origin: XidOrigin) -> list[Signature
                         source=row.source if sample else "",
                     ),
                     Sample(
-                        text=f"NVRM: Xid (PCI:0000:01:00): {code}, NETIR_LINK_EVT {severity} XC 1 i 2 Link 01 [0x0000000a]",
+                        text=f"NVRM: Xid (PCI:0000:01:00): {code}, NETIR_LINK_EVT {severity} XC 1 i 2 Link 01 [0x0a]",
                         program="NVIDIA kernel driver",
                         versions="<R575",
                         source="Datadog agent, NVIDIA driver events (its tests: pre-R575 link event)",
@@ -215,7 +215,7 @@ def _reported(code: int, row: XidCode, origin: XidOrigin) -> Signature:
                 source="leptonai/gpud pull request 1174",
             ),
             Sample(
-                text=f"ErrorCode:{code} PCI:0000:c3:00.0 GPU_UUID:GPU-8f6a1c3e kernel: NVRM Recommended Action=RESTART_BM",
+                text=f"ErrorCode:{code} PCI:0000:c3:00.0 GPU_UUID:GPU-8f6a1c3e Recommended Action=RESTART_BM",
                 program="NVSentinel",
                 source="NVIDIA/NVSentinel tests, syslog health monitor",
             ),
