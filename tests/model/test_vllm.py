@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from firstfault.model.vllm_log import fit_from_log, fit_from_text, numbers_from_log
+from firstfault.model.vllm_log import fit_from_log, fit_from_text
 from firstfault.model.vllm_memory import (
     GIB,
     ServingPlan,
@@ -121,19 +121,6 @@ def test_a_message_broken_over_lines():
     ]
     assert fit_from_log(lines).largest == 32768
     assert fit_from_log(["INFO all fine", "GPU KV cache size: 312,448 tokens"]) is None
-
-
-def test_memory_figures_of_a_log():
-    """Weights, cache and concurrency, of both engines."""
-    numbers = numbers_from_log([
-        "INFO [gpu_model_runner.py:2340] Model loading took 8.50 GiB and 25.3 seconds",
-        "INFO [gpu_worker.py:298] Available KV cache memory: -0.21 GiB",
-        "INFO [kv_cache_utils.py:1319] GPU KV cache size: 10,720 tokens",
-        "INFO [kv_cache_utils.py:1324] Maximum concurrency for 2,048 tokens per request: 5.23x",
-    ])  # fmt: skip
-    assert (numbers.weights, numbers.available) == (round(8.5 * GIB), round(-0.21 * GIB))
-    assert (numbers.cache_tokens, numbers.concurrency) == (10720, (2048, 5.23))
-    assert numbers_from_log(["INFO llm_engine.py:223] # GPU blocks: 790, # CPU blocks: 4096"]).cache_tokens == 12640
 
 
 @pytest.mark.parametrize(

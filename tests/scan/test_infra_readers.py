@@ -243,6 +243,7 @@ def test_model_config():
         "model_type": "qwen3",
         "max_position_embeddings": 40960,
         "num_hidden_layers": 36,
+        "num_attention_heads": 32,
         "num_key_value_heads": 8,
         "head_dim": 128,
         "rope_scaling": None,
@@ -251,6 +252,7 @@ def test_model_config():
     assert kind == "model-config"
     assert (
         line.text
-        == "model-config type=qwen3 max_position_embeddings=40960 num_hidden_layers=36 num_key_value_heads=8 head_dim=128"
+        == "model-config type=qwen3 max_position_embeddings=40960 num_hidden_layers=36 num_attention_heads=32 "
+        "num_key_value_heads=8 head_dim=128"
     )
     assert line.line == 6

@@ -15,6 +15,7 @@ from firstfault.diagnosis.ladder import build_ladder
 from firstfault.diagnosis.missing import what_is_missing
 from firstfault.diagnosis.transport import explain_transport
 from firstfault.diagnosis.verdict import write_verdict
+from firstfault.diagnosis.walls import join_servers, serving_of, wall_faults
 from firstfault.diagnosis.xid import settle_xids
 from firstfault.model import TriageReport
 
@@ -40,6 +41,9 @@ def diagnose(result: ScanResult) -> TriageReport:
     """Turn what a scan found into a report."""
     catalogue = load_catalogue()
     facts = gather_facts(settle_xids(result.observations), catalogue)
+    facts.servers = join_servers(facts)
+    for fault in wall_faults(facts.servers):
+        facts.add_fault(fault)
     standing = rank_causes(weigh(facts, derive(facts)), catalogue)
     status = _status(standing, facts)
     if standing is None or status != "fault":
@@ -51,6 +55,7 @@ def diagnose(result: ScanResult) -> TriageReport:
             sources=result.sources,
             missing=missing,
             transport=explain_transport(facts, cite),
+            serving=serving_of(facts.servers, cite),
             problems=_problems(result),
         )
     transport = explain_transport(facts, cite)
@@ -66,6 +71,7 @@ def diagnose(result: ScanResult) -> TriageReport:
         sources=result.sources,
         missing=what_is_missing(facts, result.sources, first.cause),
         transport=transport,
+        serving=serving_of(facts.servers, cite),
         problems=_problems(result),
     )
 

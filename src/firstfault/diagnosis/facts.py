@@ -11,10 +11,13 @@ from firstfault.model import Observation, Role
 
 if TYPE_CHECKING:
     from firstfault.catalogue import Catalogue
+    from firstfault.diagnosis.walls import Joined
 
 __all__ = ["Facts", "Writer", "gather_facts"]
 
 _SIGNAL = "signal/"
+# Lines of documents, which nobody printed: their source takes no part in the job.
+_DOCUMENTS = frozenset({"signal/model.config"})
 
 
 @dataclass
@@ -54,6 +57,7 @@ class Facts:
         writers: Participants, ranks first and in order.
         rungs: Rung of each signature (cards and signals), "" left out.
         order: Rung id → its height, over all ladders.
+        servers: What vLLM servers say, joined with the models' configurations; filled in by diagnosis.
         stops: (glob of causes, rung on which they stop a rank), most specific rungs first as the ladder has them.
     """
 
@@ -63,6 +67,7 @@ class Facts:
     rungs: dict[str, str]
     order: dict[str, int]
     stops: list[tuple[str, str]] = field(default_factory=list)
+    servers: list[Joined] = field(default_factory=list)
 
     def stop_of(self, item: Observation) -> str:
         """The rung on which a fault's line stops whoever printed it; "" when nothing says."""
@@ -82,6 +87,13 @@ class Facts:
         """The first line of a signal anywhere, or None."""
         found = self.signals.get(signal)
         return found[0] if found else None
+
+    def add_fault(self, item: Observation) -> None:
+        """Take in a fault that was worked out from a line, as if its writer had said it."""
+        self.faults.append(item)
+        for writer in self.writers:
+            if writer.rank == item.rank and (item.rank is not None or writer.source == item.source):
+                writer.faults.append(item)
 
     @property
     def ranks(self) -> list[Writer]:
@@ -138,6 +150,9 @@ def gather_facts(observations: list[Observation], catalogue: Catalogue) -> Facts
     faults: list[Observation] = []
     writers: dict[tuple[int | None, str], Writer] = {}
     for item in observations:
+        if item.signature in _DOCUMENTS:
+            signals[item.signature.removeprefix(_SIGNAL)].append(item)
+            continue
         writer = writers.setdefault(
             (item.rank, "" if item.rank is not None else item.source), Writer(item.rank, item.source)
         )

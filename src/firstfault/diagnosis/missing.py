@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstfault.diagnosis.arithmetic import missing_numbers
+from firstfault.diagnosis.serving import WALLS
 from firstfault.model import Missing
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ def what_is_missing(facts: Facts, sources: list[SourceInfo], cause: str | None) 
                 command="kubectl logs --prefix --timestamps -l job-name=JOB --all-containers > job.log",
             )
         )
+    if cause in WALLS:
+        missing += missing_numbers(facts.servers)
     if cause == "workload.collective.timeout" and not facts.has("watchdog.recorder"):
         missing.append(
             Missing(

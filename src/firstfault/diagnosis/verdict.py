@@ -37,7 +37,7 @@ def write_verdict(
     title = card.title if card else candidate.cause
     rests_on, ruled = formula(facts, candidate.cause)
     ruled += _past_it(card, candidate, facts, ruled)
-    fit = vllm_fit(candidate)
+    fit = vllm_fit(candidate, facts.servers)
     if fit is not None:
         rests_on = f"In numbers: {fit.summary}. {rests_on}".strip()
     return Verdict(

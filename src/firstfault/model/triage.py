@@ -14,6 +14,7 @@ __all__ = [
     "LadderGroup",
     "Missing",
     "RuledOut",
+    "Serving",
     "SourceInfo",
     "Transport",
     "TransportOption",
@@ -111,11 +112,51 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
     command: str
 
 
+class Serving(msgspec.Struct, frozen=True, kw_only=True):
+    """What a vLLM server asks for, what it can have, and the length that fits: by its own log, or with a config.json.
+
+    Attributes:
+        source: Log of the server.
+        model: As the log names it; "" where it does not.
+        config: The `config.json` that was used; None where the log alone says it all, or none fits.
+        wall: "max-position" (longer than the model allows), "kv-cache" (the cache of one request does not fit),
+            "no-memory" (nothing is left for the cache), "none"; None where that cannot be told.
+        requested: `max_model_len` as asked for, in tokens; None where it is not known.
+        limit: What the model allows, in tokens.
+        largest: The largest `max_model_len` that fits, as vLLM prints or would compute it; None where not known.
+        safe: The same, whatever the log rounded off. Equal to `largest` where nothing was rounded.
+        needed_bytes: KV cache of one request of `requested` tokens on one GPU.
+        available_bytes: Memory for the KV cache on one GPU.
+        exact: Whether `largest` is vLLM's own figure or equal to it for sure.
+        summary: One sentence with the numbers.
+        unknown: Why `largest` could not be computed; "" where it was.
+        evidence: The lines that the numbers come from.
+    """
+
+    source: str
+    model: str = ""
+    config: str | None = None
+    wall: Literal["max-position", "kv-cache", "no-memory", "none"] | None = None
+    requested: int | None = None
+    limit: float | None = None
+    largest: int | None = None
+    safe: int | None = None
+    needed_bytes: int | None = None
+    available_bytes: int | None = None
+    tensor_parallel_size: int = 1
+    kv_cache_dtype: str = "auto"
+    exact: bool = False
+    summary: str = ""
+    unknown: str = ""
+    evidence: list[Evidence] = []
+
+
 class TriageReport(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that triage says. The same bytes in give the same bytes out.
 
     Attributes:
         transport: What NCCL's lines say about transports, also where nothing is wrong; the verdict repeats it.
+        serving: One entry for each vLLM server of whose memory something is known.
         problems: Inputs that could not be read, one sentence each. Exit code 2, whatever the others say.
     """
 
@@ -127,4 +168,5 @@ class TriageReport(msgspec.Struct, frozen=True, kw_only=True):
     sources: list[SourceInfo]
     missing: list[Missing] = []
     transport: Transport | None = None
+    serving: list[Serving] = []
     problems: list[str] = []

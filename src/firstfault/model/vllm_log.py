@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from firstfault.model.vllm_memory import GIB, VllmFit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["LogNumbers", "fit_from_log", "fit_from_text", "numbers_from_log"]
+__all__ = ["BLOCK", "ROUNDING", "fit_from_log", "fit_from_text"]
 
 _NUMBER = r"([\d,]+)"
 # Texts: vllm/config.py and vllm/config/model.py (all versions since 0.2).
@@ -35,29 +33,6 @@ _NOTHING = re.compile(r"No available memory for the cache blocks")
 
 ROUNDING = 0.005  # GiB: logs print two decimals
 BLOCK = 16
-
-
-class LogNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What a log says about memory, in bytes and tokens; None where it says nothing.
-
-    Attributes:
-        weights: "Model loading took" or "model weights take".
-        available: "Available KV cache memory", or what was "reserved for KV Cache".
-        cache_tokens: "GPU KV cache size" or "# GPU blocks" times 16.
-        concurrency: "Maximum concurrency for N tokens per request": (N, times).
-    """
-
-    weights: int | None = None
-    available: int | None = None
-    cache_tokens: int | None = None
-    concurrency: tuple[int, float] | None = None
-
-
-_WEIGHTS = re.compile(r"(?:Model loading took|Loading model weights took|model weights take) ?([\d.]+) ?(GiB|GB)")
-_AVAILABLE = re.compile(r"(?:Available KV cache memory: |reserved for KV Cache is ?)(-?[\d.]+) ?GiB")
-_CACHE_TOKENS = re.compile(rf"GPU KV cache size: {_NUMBER} tokens")
-_CACHE_BLOCKS = re.compile(rf"# (?:GPU|cuda) blocks: {_NUMBER}")
-_CONCURRENCY = re.compile(rf"Maximum concurrency for {_NUMBER} tokens per request: ([\d.]+)x")
 
 
 def fit_from_text(text: str) -> VllmFit | None:
@@ -132,23 +107,6 @@ def fit_from_log(lines: Iterable[str]) -> VllmFit | None:
             # The estimate may stand on the line behind: the fuller reading replaces the first one.
             found = fit if fit is not None else found
     return found
-
-
-def numbers_from_log(lines: Iterable[str]) -> LogNumbers:
-    """Return the memory figures of a log; the last of each counts."""
-    numbers = LogNumbers()
-    for line in lines:
-        if (match := _WEIGHTS.search(line)) is not None:
-            numbers = msgspec.structs.replace(numbers, weights=round(float(match[1]) * GIB))
-        if (match := _AVAILABLE.search(line)) is not None:
-            numbers = msgspec.structs.replace(numbers, available=round(float(match[1]) * GIB))
-        if (match := _CACHE_TOKENS.search(line)) is not None:
-            numbers = msgspec.structs.replace(numbers, cache_tokens=_int(match[1]))
-        elif (match := _CACHE_BLOCKS.search(line)) is not None:
-            numbers = msgspec.structs.replace(numbers, cache_tokens=_int(match[1]) * BLOCK)
-        if (match := _CONCURRENCY.search(line)) is not None:
-            numbers = msgspec.structs.replace(numbers, concurrency=(_int(match[1]), float(match[2])))
-    return numbers
 
 
 def _int(text: str) -> int:

@@ -9,11 +9,12 @@ import msgspec
 
 from firstfault.model.redact import redact
 from firstfault.model.safe_text import safe_text
+from firstfault.model.vllm_memory import GIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from firstfault.model import Evidence, Ladder, LadderGroup, Transport, TriageReport, Verdict
+    from firstfault.model import Evidence, Ladder, LadderGroup, Serving, Transport, TriageReport, Verdict
 
 __all__ = ["render_triage"]
 
@@ -39,6 +40,7 @@ def render_triage(report: TriageReport, format_: str) -> str:
         lines += _advice(report.verdict)
     if report.transport is not None:
         lines += _transport(report.transport)
+    lines += _serving(report.serving)
     for other in report.others:
         lines += ["", f"Also, independent of it: {other.cause} ({other.confidence:.0%}): {safe(other.title)}"]
         lines += _evidence(other.evidence[:2])
@@ -129,6 +131,26 @@ def _transport(transport: Transport) -> list[str]:
         where = f"  [{safe(option.evidence.source)}:{option.evidence.line}]" if option.evidence else ""
         lines.append(f"  {mark}  {option.name:<14} {option.why}{where}")
     return lines
+
+
+def _serving(servers: Iterable[Serving]) -> list[str]:
+    """The numbers of each vLLM server: what it asks for, what the model and the memory allow."""
+    lines: list[str] = []
+    for item in servers:
+        facts = [item.summary.partition("; the largest")[0]] if item.summary else []
+        if item.limit is not None and item.wall != "max-position":
+            facts.append(f"the model allows {item.limit:g}")
+        if item.needed_bytes is not None and item.wall in ("none", "max-position"):
+            facts.append(f"{item.requested} tokens take {item.needed_bytes / GIB:.2f} GiB of KV cache on each GPU")
+        if item.available_bytes is not None and item.wall in ("none", None):
+            facts.append(f"{item.available_bytes / GIB:.2f} GiB are there")
+        largest = "" if item.largest is None else f"largest --max-model-len: {item.largest}"
+        if item.safe is not None and item.safe != item.largest:
+            largest += f" ({item.safe} whatever the log rounded off)"
+        unknown = f"the largest length is not known: {item.unknown}" if item.unknown and not largest else ""
+        said = "; ".join(filter(None, [*facts, largest, unknown]))
+        lines += [f"  {safe(item.source)}", *_wrapped(said, "    ")]
+    return ["", "vLLM", *lines] if lines else []
 
 
 def _wrapped(text: str, bullet: str) -> list[str]:

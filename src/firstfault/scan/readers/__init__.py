@@ -40,7 +40,7 @@ _CANDIDATES: tuple[tuple[str, str, tuple[bytes, ...]], ...] = (
         "KUBERNETES",
         (b'"apiVersion"', b'"involvedObject"', b'"containerStatuses"', b'"nodeInfo"', b'"lastTransitionTime"'),
     ),
-    ("documents", "MODEL_CONFIG", (b'"max_position_embeddings"', b'"num_hidden_layers"')),
+    ("documents", "MODEL_CONFIG", (b'"model_type"', b'"architectures"')),
     ("documents", "KUBERNETES_YAML", (b"apiVersion:", b"kind:", b"containerStatuses:", b"status:")),
     ("json_lines", "JSON_LINES", (b'{"', b"{\n", b"{\r\n")),
     ("terraform", "TERRAFORM_TEXT", (b"Terraform ", b"OpenTofu ", b"Plan:", b"No changes.")),

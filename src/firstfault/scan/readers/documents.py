@@ -226,5 +226,7 @@ LOG_QUERY = JsonReader("log-export", r'"(?:hits|textPayload|jsonPayload|dmesg)"\
 KUBERNETES = JsonReader(
     "kubernetes", r'"(?:apiVersion|involvedObject|containerStatuses|nodeInfo|lastTransitionTime)"\s*:'
 )
-MODEL_CONFIG = JsonReader("model-config", r'"(?:max_position_embeddings|num_hidden_layers)"\s*:')
+MODEL_CONFIG = JsonReader(
+    "model-config", r'"(?:max_position_embeddings|num_hidden_layers|n_positions|n_layers?|num_layers)"\s*:'
+)
 KUBERNETES_YAML = YamlReader()

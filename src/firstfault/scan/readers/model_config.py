@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from firstfault.scan.readers.facts import Context, mapping, text_of
+from firstfault.model.vllm_config import config_fields, text_config
+from firstfault.scan.readers.facts import Context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,28 +14,17 @@ if TYPE_CHECKING:
 
 __all__ = ["config_facts", "is_model_config"]
 
-_KEYS = (
-    "max_position_embeddings", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "hidden_size",
-    "head_dim", "sliding_window", "kv_lora_rank", "qk_rope_head_dim", "torch_dtype", "dtype", "n_positions",
-    "max_seq_len",
-)  # fmt: skip
+_MARKS = ("max_position_embeddings", "num_hidden_layers", "n_positions", "n_layer", "n_layers", "num_layers")
+MAX_LINE = 2000  # what an observation keeps of a line
 
 
 def is_model_config(value: dict[str, Any]) -> bool:
     """Say whether a document is the configuration of a language model."""
-    text = mapping(value, "text_config") or value
-    return ("architectures" in value or "model_type" in value) and any(
-        key in text for key in ("max_position_embeddings", "num_hidden_layers", "n_positions")
-    )
+    text = text_config(value)
+    return ("architectures" in value or "model_type" in value) and any(key in text for key in _MARKS)
 
 
 def config_facts(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
-    """Yield one line with the numbers that are set."""
-    text = {**value, **mapping(value, "text_config")}
-    pairs = [f"{key}={text_of(text[key])}" for key in _KEYS if text.get(key) is not None]
-    rope = mapping(text, "rope_scaling")
-    pairs.extend(f"rope_scaling.{key}={text_of(item)}" for key, item in rope.items() if text_of(item))
-    yield from context.print(
-        f"model-config type={text_of(value.get('model_type')) or 'unknown'} {' '.join(pairs)}",
-        needle='"max_position_embeddings"',
-    )
+    """Yield one line with the numbers that are set; `vllm_config.config_of` reads it back."""
+    pairs = " ".join(f"{key}={word}" for key, word in config_fields(value).items())
+    yield from context.print(f"model-config {pairs}"[:MAX_LINE], needle='"max_position_embeddings"')

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from firstfault.checks.inventory import Inventory
-from firstfault.checks.outcome import Outcome, failed, passed
+from firstfault.checks.outcome import Outcome, failed, passed, unknown
 from firstfault.checks.serving import Server, servers
+from firstfault.model.vllm_config import not_covered
 from firstfault.model.vllm_memory import GIB, ServingPlan, assess, available_bytes, weights_bytes
 
 # Peak of the profiling run, CUDA context and graphs: the least that is seen.
@@ -34,6 +35,10 @@ def _judge(server: Server, config: dict[str, object], memory_gib: float) -> Iter
     fit = assess(config, max_model_len=server.max_model_len, available=left, plan=plan)
     if fit.wall == "max-position":
         return  # the first wall has a check of its own
+    if fit.needed is None:
+        why = not_covered(config)
+        yield unknown(server.place, server.container.subject, f"the size of the KV cache cannot be computed: {why}")
+        return
     if fit.wall in {"kv-cache", "no-memory"}:
         shown = f"{memory_gib:g} GiB at {utilization:g}, weights about {weights / GIB:.1f} GiB: {fit.summary}"
         yield failed(server.place, server.container.subject, shown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from firstfault.checks.inventory import Inventory
-from firstfault.checks.outcome import Outcome, failed, passed
+from firstfault.checks.outcome import Outcome, failed, passed, unknown
 from firstfault.checks.serving import servers
 from firstfault.model.vllm_memory import assess
 
@@ -22,7 +22,9 @@ def check(inventory: Inventory) -> Iterator[Outcome]:
             continue
         fit = assess(server.config, max_model_len=length)
         subject = server.container.subject
-        if fit.wall == "max-position":
+        if fit.limit is None:
+            yield unknown(server.place, subject, "config.json does not say the length; the model's class does")
+        elif fit.wall == "max-position":
             yield failed(server.place, subject, fit.summary)
         else:
             yield passed(server.place, subject, fit.summary)
