@@ -36,7 +36,10 @@ def _derived(line: Observation, cause: str, rule: str, strength: float, **fields
 
 
 def _stuck_in_init(facts: Facts) -> list[Observation]:
-    """Init START without COMPLETE: stuck in the bootstrap ring, or waiting for somebody who is."""
+    """Init START without COMPLETE: stuck in the bootstrap ring, or waiting for somebody who is.
+
+    Who printed what comes behind the ring (topology, trees, channels) is past it: its log may just be cut.
+    """
     complete = {(item.source, item.fields["comm"]) for item in facts.signals.get("nccl.init-complete", ())}
     stuck = [
         item
@@ -49,6 +52,10 @@ def _stuck_in_init(facts: Facts) -> list[Observation]:
     cause = "network.nccl.bootstrap-unreachable"
     if retries:
         return [_derived(retries[0], cause, "connect-retries-before-init-complete", 0.75)]
+    past = {item.source for item in facts.signals.get("nccl.bootstrapped", ())}
+    stuck = [item for item in stuck if item.source not in past]
+    if not stuck:
+        return []
     return [_derived(stuck[0], cause, "init-start-without-complete", 0.4)]
 
 

@@ -87,8 +87,12 @@ def _disk_size_ignored(facts: Facts) -> list[Observation]:
 
 
 def _mesh_between_ranks(facts: Facts) -> list[Observation]:
-    """NCCL starts and never gets ready, in a Pod with a service-mesh sidecar."""
+    """NCCL starts and never gets ready, or an init container has no network yet, in a Pod with a mesh sidecar."""
     sidecar = facts.first("mesh.sidecar")
+    cut_off = [item for item in _roots(facts, "infra.apiserver.unreachable") if "connection refused" in item.text]
+    if sidecar is not None and cut_off:
+        # The mesh redirects all traffic from its init container on; its proxy starts after the other init containers.
+        return [_derived(cut_off[0], "network.mesh.sidecar", "no-network-before-the-proxy", 0.6)]
     progress = facts.has("nccl.init-complete", "job.step", "job.sum", "job.finished", "nccl.destroyed")
     if sidecar is None or progress or not facts.has("nccl.speaks"):
         return []
