@@ -248,11 +248,14 @@ def _efa_not_used(facts: Facts) -> list[Observation]:
 
 
 def _traceback_cut_short(facts: Facts) -> list[Observation]:
-    """A traceback without the line that names its exception, and nothing else: the program raised something."""
+    """A traceback without the line that names its exception, and nothing else: the program raised something.
+
+    The paste may lack its first line too; frames are left then.
+    """
     if any(item.role is Role.ROOT for item in facts.faults):
         return []
     found = []
-    for item in facts.signals.get("python.traceback", ()):
+    for item in facts.signals.get("python.traceback") or facts.signals.get("python.frame", ()):
         later = [
             line
             for name in ("job.step", "job.sum", "job.finished", "vllm.serving")
