@@ -255,7 +255,8 @@ def _traceback_cut_short(facts: Facts) -> list[Observation]:
     if any(item.role is Role.ROOT for item in facts.faults):
         return []
     found = []
-    for item in facts.signals.get("python.traceback") or facts.signals.get("python.frame", ()):
+    lines = facts.signals.get("python.traceback") or facts.signals.get("python.frame") or []
+    for item in lines:
         later = [
             line
             for name in ("job.step", "job.sum", "job.finished", "vllm.serving")
