@@ -111,10 +111,20 @@ def _first_work(facts: Facts) -> dict[str, int]:
     return lines
 
 
+def _ready_again(item: Observation, facts: Facts) -> bool:
+    """Whether the node said further down that it is ready: it only started, or came back."""
+    return any(
+        seen.source == item.source and (seen.line or 0) > (item.line or 0)
+        for seen in facts.signals.get("ordinary.node-ready", ())
+    )
+
+
 def _survival(item: Observation, writer: Writer | None, facts: Facts) -> float:
     """How much of a line's weight is left when the same writer got further afterwards."""
     if writer is None or item.line is None or DERIVED in item.signature or item.cause in SLOW:
         return 1.0
+    if item.cause == "infra.node.notready" and _ready_again(item, facts):
+        return RECOVERED
     height = facts.order.get(facts.rungs.get(item.signature, ""))
     for rung, line in writer.reached.items():
         later = line.source == item.source and line.line is not None and line.line > item.line
