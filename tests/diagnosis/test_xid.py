@@ -138,3 +138,13 @@ def test_other_lines_have_no_recovery_action():
 def test_order_and_everything_else_is_left_alone():
     items = [*seen(line(31)), *seen(line(119))]
     assert settle_xids(items) == items
+
+
+def test_any_code_may_name_the_one_that_it_follows():
+    """Newer drivers end lines of every code so (kernel_rc.c, root cause)."""
+    assert roots(line(43, "Ch 00000010 caused by previous Xid 145")) == {"driver.xid.145"}
+
+
+def test_a_code_of_a_mig_instance_is_read():
+    text = "NVRM: Xid (PCI:0000:3b:00 GPU-I:05 GPU-CI:00): 13, pid=7, name=python, Graphics SM Warp Exception"
+    assert roots(text) == {"driver.xid.13"}

@@ -142,6 +142,7 @@ SEEDS: dict[str, bytes] = {
     "ras-text": (FIXTURES / "nccl_ras" / "ras_stopped.txt").read_bytes(),
     "torchrun-error": json.dumps(ERROR).encode(),
     "loki": json.dumps(LOKI).encode(),
+    "monitoring": b"groups:\n- name: g\n  rules:\n  - alert: X\n    expr: |\n      up == 0\n    for: 5m\n    labels: {severity: page}\nscrape_configs:\n- job_name: dcgm\n  scrape_interval: 1m\nenv:\n- name: NCCL_DEBUG\n  value: WARN\n",
     "model-config": json.dumps(CONFIG).encode(),
     "nvidia-smi-q": b"==============NVSMI LOG==============\nGPU 00000000:07:00.0\n    Remapped Rows\n        Pending : Yes\n    ECC Errors\n        Volatile\n            DRAM Uncorrectable : 3\n",
     "describe": b"Name:   w-0\nNamespace:  ml\nStatus:  Failed\nContainers:\n  main:\n    State:  Waiting\n      Reason:  X\nConditions:\n  Type  Status\n  Ready  False\nCapacity:\n  nvidia.com/gpu:  1\nEvents:\n  Type     Reason  Age   From      Message\n  Warning  Failed  5m    kubelet   m\n",

@@ -356,6 +356,32 @@ def test_tables_of_pods_nodes_and_daemonsets():
     assert texts(daemonsets)[1] == "daemonset -/plugin desired=2 current=2 ready=0 available=0"
 
 
+def test_tables_of_cronjobs_policies_and_chosen_columns():
+    """What is suspended, what the operator says, and how many GPUs a node offers."""
+    cronjobs = (
+        "NAMESPACE     NAME         SCHEDULE       SUSPEND   ACTIVE   LAST SCHEDULE   AGE\n"
+        "kube-system   nccl-smoke   */30 * * * *   True      0        41d             90d\n"
+    )
+    assert texts(cronjobs)[1] == "cronjob kube-system/nccl-smoke schedule=*/30,*,*,*,* suspend=true last=41d"
+    assert texts("NAME             STATUS   AGE\ncluster-policy   ready    2d\n")[1] == (
+        "clusterpolicy cluster-policy state=ready"
+    )
+    assert texts("NAME   GPU\nn1     0\nn2     <none>\n")[1:] == [
+        "node n1 allocatable nvidia.com/gpu=0 capacity nvidia.com/gpu=unknown gpu.present=unset",
+        "node n2 allocatable nvidia.com/gpu=none capacity nvidia.com/gpu=unknown gpu.present=unset",
+    ]
+
+
+def test_describe_of_a_cluster_policy():
+    described = (
+        "Name:         cluster-policy\nAPI Version:  nvidia.com/v1\nKind:         ClusterPolicy\nSpec:\n"
+        "  Device Plugin:\n    Enabled:     false\n  Driver:\n    Enabled:     true\nStatus:\n  State:  ready\n"
+    )
+    assert texts(described)[-1] == (
+        "clusterpolicy cluster-policy state=ready devicePlugin.enabled=false driver.enabled=true toolkit.enabled="
+    )
+
+
 def test_a_yaml_document_that_multiplies_itself_is_cut():
     """Anchors: a hundred kilobytes of aliases would be a hundred million facts."""
     aliases = ", ".join(["*e"] * 3000)

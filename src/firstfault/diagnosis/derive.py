@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from firstfault.diagnosis.stack import STACK_RULES
+from firstfault.diagnosis.watching import WATCHING_RULES
 from firstfault.model import Observation, Role
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ __all__ = ["derive"]
 
 def derive(facts: Facts) -> list[Observation]:
     """Run every rule."""
-    return [item for rule in (*_RULES, *STACK_RULES) for item in rule(facts)]
+    return [item for rule in (*_RULES, *STACK_RULES, *WATCHING_RULES) for item in rule(facts)]
 
 
 def _derived(line: Observation, cause: str, rule: str, strength: float, **fields: str) -> Observation:

@@ -41,6 +41,11 @@ _CANDIDATES: tuple[tuple[str, str, tuple[bytes, ...]], ...] = (
         (b'"apiVersion"', b'"involvedObject"', b'"containerStatuses"', b'"nodeInfo"', b'"lastTransitionTime"'),
     ),
     ("documents", "MODEL_CONFIG", (b'"model_type"', b'"architectures"')),
+    (
+        "monitoring",
+        "MONITORING",
+        (b"alert:", b"job_name:", b"scrape_configs:", b"kind:", b"name: NCCL_", b"name: TORCH_", b"name: DCGM_"),
+    ),
     ("documents", "KUBERNETES_YAML", (b"apiVersion:", b"kind:", b"containerStatuses:", b"status:")),
     ("json_lines", "JSON_LINES", (b'{"', b"{\n", b"{\r\n")),
     ("terraform", "TERRAFORM_TEXT", (b"Terraform ", b"OpenTofu ", b"Plan:", b"No changes.")),

@@ -16,9 +16,10 @@ from firstfault.model import TextLine
 from firstfault.scan.limits import MIB
 from firstfault.scan.readers import exports, flight_recorder, kubernetes, model_config, security_groups, terraform
 from firstfault.scan.readers import torchrun_error as torchrun
-from firstfault.scan.readers.base import HEAD_IS_ALL, plain_lines, read_document
+from firstfault.scan.readers.base import HEAD_IS_ALL, RawLine, plain_lines, read_document
 from firstfault.scan.readers.facts import Context, mappings
 from firstfault.scan.readers.json_values import SEARCH_WINDOW, Found, Places, iter_json
+from firstfault.scan.readers.monitoring import MONITORING_KINDS, monitoring_facts
 from firstfault.scan.readers.records import record_of
 
 if TYPE_CHECKING:
@@ -176,6 +177,9 @@ class YamlReader:
         skipped = re.match(rb"(?:[$#][^\n]*\n|[ \t\r]*\n)*", data)
         start = skipped.end() if skipped else 0
         value = _load_yaml(data[start:])
+        if isinstance(value, dict) and value.get("kind") in MONITORING_KINDS:
+            yield from monitoring_facts(_numbered(data, at))
+            return
         places = _ShiftedPlaces(data.decode("utf-8", "replace"), at)
         facts = value_facts(value, Context(places, start, len(places.text), source_name, joint))
         if facts is None:
@@ -188,6 +192,14 @@ class YamlReader:
                 f"{source_name}: a YAML document that stands for more than {MAX_YAML_FACTS:,} facts",
                 "export it with `-o json` instead",
             )
+
+
+def _numbered(data: bytes, at: tuple[int, int]) -> Iterator[RawLine]:
+    """Yield the lines of a document that begins at a line and byte of its source."""
+    line, offset = at
+    for number, text in enumerate(data.split(b"\n"), start=line):
+        yield RawLine(number, offset, text)
+        offset += len(text) + 1
 
 
 class _ShiftedPlaces(Places):

@@ -12,6 +12,7 @@ RESOURCE_PREFIXES = ("nvidia.com/", "vpc.amazonaws.com/efa", "amd.com/")
 ENV_NAME = re.compile(
     r"(?:NCCL|FI|TORCH|MASTER|VLLM|GLOO|UCX|CUDA|NVIDIA|PET)_\w+|WORLD_SIZE|RANK|LOCAL_RANK|NODE_RANK"
 )
+_PARTS = {"Device Plugin": "devicePlugin", "Driver": "driver", "Toolkit": "toolkit"}
 _TOP = re.compile(r"^([A-Z][\w /()-]{0,40}):(?: +(.*))?$")
 _FIELD = re.compile(r"^( +)([\w./ -]{1,80}?):(?: +(.*))?$")
 _EVENT = re.compile(r"^ +(Normal|Warning) {2,}(\S+) {2,}(\S+(?: \([^)]*\))?) {2,}(\S+(?:, \S+)*) {2,}(.*)$")
@@ -36,6 +37,8 @@ class DescribeParser:
         self._resources: dict[str, dict[str, str]] = {}
         self._gpu_present = "unset"
         self._reason = self._phase = self._message = ""
+        self._part = ""
+        self._policy: dict[str, str] = {}
 
     def line(self, text: str) -> list[str] | None:
         """Return the facts that stand in place of a line; None if the line is handed on as it is."""
@@ -48,7 +51,33 @@ class DescribeParser:
 
     def finish(self) -> list[str]:
         """Return what is left to say when the object is over."""
-        return [*self._flush_container(), *self._flush_node(), *self._flush_pod()]
+        return [*self._flush_container(), *self._flush_node(), *self._flush_pod(), *self._flush_policy()]
+
+    def _flush_policy(self) -> list[str]:
+        """Return what a ClusterPolicy says, once its lines are over."""
+        if self._kind != "ClusterPolicy" or not self._policy:
+            return []
+        parts = " ".join(
+            f"{part}.enabled={self._policy.get(part, '')}" for part in ("devicePlugin", "driver", "toolkit")
+        )
+        fact = f"clusterpolicy {self._name} state={self._policy.get('state', '')} {parts}"
+        self._policy = {}
+        return [fact]
+
+    def _spec(self, text: str) -> list[str] | None:
+        """Take a line of Spec: which part of the operator it is about, and whether that is enabled."""
+        field = _FIELD.match(text)
+        if field is not None and len(field[1]) == 2:
+            self._part = _PARTS.get(field[2], "")
+        elif field is not None and field[2] == "Enabled" and self._part and len(field[1]) == 4:
+            self._policy[self._part] = field[3] or ""
+        return None
+
+    def _status(self, text: str) -> list[str] | None:
+        field = _FIELD.match(text)
+        if field is not None and field[2] == "State" and self._kind == "ClusterPolicy":
+            self._policy["state"] = field[3] or ""
+        return None
 
     def _flush_node(self) -> list[str]:
         """Return what a node offers, once its tables are over."""
@@ -100,7 +129,9 @@ class DescribeParser:
 
     def _learn(self, key: str, value: str) -> None:
         """Keep what a field says about the object as a whole."""
-        if key in {"Containers", "Init Containers"} or (key == "Node" and "/" in value):
+        if key == "Kind":
+            self._kind = value
+        elif key in {"Containers", "Init Containers"} or (key == "Node" and "/" in value):
             self._kind = "Pod"
         elif key in {"Roles", "Capacity", "Unschedulable", "PodCIDR", "Addresses"}:
             self._kind = "Node"
@@ -201,6 +232,8 @@ class DescribeParser:
         return facts
 
     _SECTIONS = {  # noqa: RUF012 - a constant table
+        "Spec": _spec,
+        "Status": _status,
         "Labels": _labels,
         "Taints": _taints,
         "Capacity": _resource,

@@ -14,7 +14,7 @@ from firstfault.scan.readers.base import BEGINNING, HEAD_IS_ALL, iter_lines
 from firstfault.scan.readers.kubectl_describe import DescribeParser
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from firstfault.scan.readers.joint import JointAnalysis
 
@@ -25,7 +25,9 @@ DESCRIBE_HEAD = re.compile(
 )
 EVENTS_HEAD = re.compile(rb"(?m)^(?:NAMESPACE +)?LAST SEEN +TYPE +REASON +")
 TABLE_HEAD = re.compile(
-    rb"(?m)^(?:NAMESPACE +)?NAME +(?:READY +STATUS +RESTARTS|STATUS +ROLES|DESIRED +CURRENT +READY|READY +UP-TO-DATE)"
+    rb"(?m)^(?:NAMESPACE +)?NAME +(?:READY +STATUS +RESTARTS|STATUS +ROLES|DESIRED +CURRENT +READY|READY +UP-TO-DATE"
+    rb"|STATUS +AGE\s*$|SCHEDULE +)"
+    rb"|^(?:NAME|NODE) +(?:[^\n]* )?(?:GPUS?|ALLOCATABLE|nvidia\.com/gpu)(?: |\s*$)"
     rb"|\A\S+ +(?:\S+ +)?\d+/\d+ +(?:[A-Z]\w+(?::\S+)?) +\d+(?: \([^)\n]+\))? +\d+[dhms]"
 )
 
@@ -44,6 +46,9 @@ _PHASES = {
     "ContainerStatusUnknown": "Failed", "PodInitializing": "Pending", "DeadlineExceeded": "Failed",
     "UnexpectedAdmissionError": "Failed", "NodeLost": "Unknown", "ContainerCannotRun": "Failed",
 }  # fmt: skip
+
+
+_GPU_COLUMNS = ("GPU", "GPUS", "GPU_ALLOCATABLE", "ALLOCATABLE", "ALLOCATABLE_GPU", "nvidia.com/gpu")
 
 
 class KubectlTextReader:
@@ -86,21 +91,19 @@ class _TableParser:
 
     def line(self, text: str) -> list[str] | None:
         """Return the facts of a line; None if it is no row of a table."""
-        if re.match(r"(?:NAMESPACE +)?(?:NAME|LAST SEEN) ", text):
+        if re.match(r"(?:NAMESPACE +)?(?:NAME|LAST SEEN) |NODE +.*(?:GPU|nvidia)", text):
             self._columns = [(match[0], match.start()) for match in re.finditer(r"\S+(?: \S+)*", text)]
             return [text]
         if not text:
             self._columns = []
             return None
         if not text[0].isspace() and self._columns:
-            row = self._row(text)
             names = {name for name, _ in self._columns}
-            if {"REASON", "OBJECT", "MESSAGE"} <= names:
-                return _event_row(row)
-            if {"STATUS", "ROLES"} <= names:
-                return _node_row(row)
-            if {"DESIRED", "CURRENT"} <= names:
-                return _daemonset_row(row)
+            reader = next((read for needs, read in _ROWS if needs <= names), None)
+            if names == {"NAME", "STATUS", "AGE"}:
+                reader = _policy_row
+            if reader is not None:
+                return reader(self._row(text))
         return _pod_row(text)
 
     def _row(self, text: str) -> dict[str, str]:
@@ -157,6 +160,42 @@ def _daemonset_row(row: dict[str, str]) -> list[str] | None:
         + " ".join(f"{key.lower()}={number or '0'}" for key, number in numbers.items())
     ]
 
+
+def _cronjob_row(row: dict[str, str]) -> list[str] | None:
+    suspend = row.get("SUSPEND", "").lower()
+    if suspend not in {"true", "false"}:
+        return None
+    last = row.get("LAST SCHEDULE", "").replace("<none>", "never") or "never"
+    schedule = row.get("SCHEDULE", "").replace(" ", ",")
+    return [
+        f"cronjob {row.get('NAMESPACE') or '-'}/{row.get('NAME', '')} schedule={schedule} suspend={suspend} last={last}"
+    ]
+
+
+def _gpu_row(row: dict[str, str]) -> list[str] | None:
+    """Return what `kubectl get nodes -o custom-columns=…` says of a node's allocatable GPUs."""
+    amount = next(row[column] for column in _GPU_COLUMNS if column in row)
+    if not amount.isdecimal() and amount != "<none>":
+        return None
+    shown = "none" if amount == "<none>" else amount
+    name = row.get("NAME") or row.get("NODE") or "-"
+    return [f"node {name} allocatable nvidia.com/gpu={shown} capacity nvidia.com/gpu=unknown gpu.present=unset"]
+
+
+def _policy_row(row: dict[str, str]) -> list[str] | None:
+    if "policy" not in row.get("NAME", ""):
+        return None
+    return [f"clusterpolicy {row['NAME']} state={row.get('STATUS', '')}"]
+
+
+# The columns that tell a table → what reads its rows.
+_ROWS: tuple[tuple[frozenset[str], Callable[[dict[str, str]], list[str] | None]], ...] = (
+    (frozenset({"REASON", "OBJECT", "MESSAGE"}), _event_row),
+    (frozenset({"STATUS", "ROLES"}), _node_row),
+    (frozenset({"DESIRED", "CURRENT"}), _daemonset_row),
+    (frozenset({"SCHEDULE", "SUSPEND"}), _cronjob_row),
+    *((frozenset({column}), _gpu_row) for column in _GPU_COLUMNS),
+)
 
 DESCRIBE = KubectlTextReader("kubectl-describe", DESCRIBE_HEAD)
 EVENTS = KubectlTextReader("kubectl-events", EVENTS_HEAD)

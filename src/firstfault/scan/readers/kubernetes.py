@@ -21,6 +21,7 @@ __all__ = ["infer_kind", "is_kubernetes_object", "object_facts"]
 GPU = "nvidia.com/gpu"
 ENV_PREFIXES = (
     "NCCL_", "FI_", "TORCH_", "MASTER_", "VLLM_", "GLOO_", "UCX_", "CUDA_", "NVIDIA_", "PET_", "TP_SOCKET_",
+    "DCGM_EXPORTER_",
 )  # fmt: skip
 ENV_NAMES = frozenset({"WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "LOCAL_WORLD_SIZE"})
 RESOURCE_PREFIXES = ("nvidia.com/", "vpc.amazonaws.com/efa", "amd.com/", "aws.amazon.com/", "rdma/")
@@ -275,12 +276,25 @@ def _other(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
 
 
 _DEPLOYMENT = {"replicas": "replicas", "ready": "readyReplicas", "available": "availableReplicas"}
+
+
+def _cron_job(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
+    spec, status = mapping(value, "spec"), mapping(value, "status")
+    schedule = text_of(spec.get("schedule")).replace(" ", ",")
+    yield from context.print(
+        f"cronjob {_in_namespace(value)} schedule={schedule} suspend={text_of(bool(spec.get('suspend')))} "
+        f"last={text_of(status.get('lastSuccessfulTime') or status.get('lastScheduleTime')) or 'never'}",
+        needle='"schedule"',
+    )
+
+
 _PRINTERS: dict[str, Callable[[dict[str, Any], Context], Iterator[TextLine]]] = {
     "Event": _event,
     "Pod": _pod,
     "Node": _node,
     "ClusterPolicy": _cluster_policy,
     "ResourceQuota": _quota,
+    "CronJob": _cron_job,
     "Service": network.service,
     "EndpointSlice": network.endpoint_slice,
     "Endpoints": network.endpoints,
