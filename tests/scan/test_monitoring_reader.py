@@ -34,9 +34,12 @@ def test_an_alert_becomes_one_line_with_its_whole_expression():
     kind, lines = read(RULES)
     assert kind == "monitoring"
     alerts = [line for line in lines if line.text.startswith("alert ")]
-    assert [line.text for line in alerts] == [
+    gone = (
         'alert Gpu-Gone for=120 severity=page expr=kube_node_status_allocatable{resource="nvidia_com_gpu"} == 0'
-        ' and on(node) kube_node_labels{label_nvidia_com_gpu_present="true"} == 1',
+        ' and on(node) kube_node_labels{label_nvidia_com_gpu_present="true"} == 1'
+    )
+    assert [line.text for line in alerts] == [
+        gone,
         'alert VLLMDown for=0 severity=critical expr=up{job="vllm"} == 0',
     ]
     assert alerts[0].line == 4
