@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from firstfault.cli.triage import triage_command
 from firstfault.collect import gather_live
-from firstfault.collect.cloud import CloudSnapshot, PodPlace, find_interface
+from firstfault.collect.cloud import CloudSnapshot, PodPlace, ec2_place, find_interface
 from firstfault.errors import InputError
 from support.kube_api import KubeApi
 
@@ -185,3 +185,20 @@ def test_live_triage_is_never_healthy_on_logs_that_it_could_not_read(kube):
     assert code == 3
     assert report["status"] == "unknown"
     assert report["missing"][0]["command"].startswith("kubectl logs -n train a -c trainer")
+
+
+@pytest.mark.parametrize(
+    ("provider", "place"),
+    [
+        ("aws:///us-west-2a/i-0123456789abcdef0", ("us-west-2", "i-0123456789abcdef0")),
+        ("aws:///us-gov-west-1b/i-0a", ("us-gov-west-1", "i-0a")),
+        ("aws:///us-west-2-lax-1a/i-0a", ("us-west-2", "i-0a")),
+        ("aws:///us-east-1-wl1-bos-wlz-1/i-0a", ("us-east-1", "i-0a")),
+        ("aws:///eu-central-1c/fargate-ip-10-0-0-1", ("eu-central-1", "")),
+        ("gce://project/zone/name", (None, "")),
+        ("", (None, "")),
+    ],
+)
+def test_region_is_read_off_any_zone(provider, place):
+    """Local and Wavelength Zones lengthen the region's name; nodes elsewhere have none."""
+    assert ec2_place({"spec": {"providerID": provider}}) == place

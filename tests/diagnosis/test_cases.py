@@ -41,6 +41,14 @@ def test_case_gets_its_cause(case):
     assert report.verdict.cause in {case["cause"], *case["also_ok"]}
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if "stops" in case], ids=lambda case: case["id"])
+def test_case_stops_on_its_rungs(case):
+    """An agent that cannot reach the store stops before its program, whatever the store's lines say."""
+    groups = triage(case["files"]).ladder.groups
+    stops = {str(rank): group.stopped_at for group in groups for low, high in group.ranks for rank in range(low, high + 1)}
+    assert stops == case["stops"]
+
+
 class TestP2PHang:
     """Communicators over P2P that are complete, and then nothing."""
 

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from firstfault.diagnosis import WENT_QUIET
 from firstfault.drills.compare import _row, recovery
-from firstfault.drills.scenario import Expectation
+from firstfault.drills.diagnose import lowest_stop
+from firstfault.drills.scenario import Expectation, find_scenario
+from firstfault.model import Ladder, LadderGroup, TriageReport
 from firstfault.model.drill import Phase, RankResult
 
 MEASURED = {
@@ -90,3 +93,35 @@ def test_other_rules_with_the_same_count_are_not_restored():
 def test_phase_that_was_not_reached_matches_nothing():
     """An interrupted drill claims no recovery."""
     assert table(None)["ranks"] == "no"
+
+
+@pytest.mark.parametrize(
+    ("groups", "stop"),
+    [
+        ([("process", "accelerator", WENT_QUIET), ("store", "mesh", "gloo cannot connect")], "mesh"),
+        ([("process", "accelerator", WENT_QUIET), ("store", "mesh", WENT_QUIET)], "accelerator"),
+        ([("store", "mesh", "gloo cannot connect"), ("name", "store", "1/2 joined")], "store"),
+        ([("finished", None, "the program ended well")], None),
+    ],
+)
+def test_first_stop_is_of_a_rank_that_says_why(groups, stop):
+    """Of a rank that went quiet only a lower bound is known: it counts when nobody says more."""
+    ladder = Ladder(
+        rungs=["process", "accelerator", "name", "store", "mesh", "finished"],
+        groups=[
+            LadderGroup(ranks=[[rank, rank]], reached=reached, stopped_at=stopped, why=why)
+            for rank, (reached, stopped, why) in enumerate(groups)
+        ],
+    )
+    assert lowest_stop(TriageReport(status="fault", verdict=None, ladder=ladder, sources=[])) == stop
+
+
+def test_expectations_by_launcher_and_backend():
+    """The most specific key counts; a launcher changes the cause, too."""
+    scenario = find_scenario("narrow-port-range")
+    assert scenario.expected_stop("direct", "gloo") == "mesh"
+    assert scenario.expected_stop("direct", "nccl") == ""
+    assert scenario.expected_stop("torchrun", "gloo") == "store"
+    assert scenario.expected_cause("gloo", "direct") == "network.gloo.unreachable"
+    assert scenario.expected_cause("nccl", "direct") == "network.nccl.bootstrap-unreachable"
+    assert scenario.expected_cause("gloo", "torchrun") == "network.c10d.unreachable"

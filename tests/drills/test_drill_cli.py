@@ -67,6 +67,7 @@ def test_list_and_plan_change_nothing(state):
         (["drill", "run", "sg-block", "--toggle", "aux", "--reject"], "both toggles"),
         (["drill", "run", "sg-toggle-aux", "--reject"], "no variant"),
         (["drill", "run", "sg-block", "stray"], "stray"),
+        (["drill", "run", "env-missing", "--launcher", "torchrun"], "started directly"),
         (["drill", "run", "sg-block", "--program", "/nonexistent/train.py"], "no such program"),
         (["drill", "plan", "nothing.yaml"], "nothing.yaml"),
         (["drill", "lint"], "nothing to check"),

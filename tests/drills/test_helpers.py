@@ -165,6 +165,8 @@ def test_left_out_has_its_reason():
     assert "two GPUs" in left_out(find_scenario("two-gpus-one-node"), "gloo")
     assert "--allow-kernel-log" in left_out(find_scenario("kmsg-xid-sensor"), "gloo")
     assert left_out(find_scenario("sg-block"), "gloo") == ""
+    assert "launcher" in left_out(find_scenario("env-missing"), "gloo", "torchrun")
+    assert left_out(find_scenario("env-missing"), "gloo", "direct") == ""
 
 
 def test_programs_ship_with_their_records():

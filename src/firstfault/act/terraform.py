@@ -28,7 +28,7 @@ from firstfault.errors import FirstFaultError, InputError, UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Child", "ResourceChange", "SavedPlan", "Terraform", "TerraformError", "wait_for_child"]
+__all__ = ["Child", "ResourceChange", "SavedPlan", "Terraform", "TerraformError", "hcl", "wait_for_child"]
 
 PLAN_TIMEOUT_S = 300
 APPLY_TIMEOUT_S = 900
@@ -229,7 +229,11 @@ class Terraform:
         """
         path = self._private / f"{secrets.token_hex(4)}.tfplan"
         files = [f"-var-file={name}" for name in self._var_files]
-        values = [f"-var={name}={_hcl(value)}" for name, value in sorted(variables.items())]
+        # A string is taken as it is where the variable's type is string; everything else is an expression.
+        values = [
+            f"-var={name}={value if isinstance(value, str) else hcl(value)}"
+            for name, value in sorted(variables.items())
+        ]
         self._run(
             "plan", "plan", "-no-color", f"-lock-timeout={LOCK_TIMEOUT}", f"-out={path}", *files, *values
         )  # fmt: skip
@@ -258,6 +262,6 @@ class Terraform:
         return {name: each["value"] for name, each in found.items() if not each.get("sensitive")}
 
 
-def _hcl(value: Any) -> str:
-    """Write a value as `-var` takes it: strings bare, everything else as JSON, which HCL reads."""
-    return value if isinstance(value, str) else json.dumps(value)
+def hcl(value: Any) -> str:
+    """Write a plain value as an HCL expression: JSON, in which no string is a template."""
+    return json.dumps(value, ensure_ascii=False).replace("${", "$${").replace("%{", "%%{")

@@ -133,7 +133,7 @@ def line_of(value: Any, *steps: str | int) -> int:
 
 def place_of(path: str, value: Any, *steps: str | int) -> Place:
     """Return `line_of` as a `Place` of the file `path`, with the end of the passage where that is known."""
-    line = line_of(value, *steps)
+    line = max(line_of(value, *steps), 0 if steps else 1)  # a whole body begins somewhere
     end = int(getattr(dig(value, *steps), "end_line", 0))
     return Place(path, line, max(end, line))
 

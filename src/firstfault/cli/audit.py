@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import tempfile
 from pathlib import Path
 
 import click
-import yaml
 
 from firstfault.checks import (
     SEVERITIES,
@@ -22,7 +20,7 @@ from firstfault.checks import (
     make_baseline,
     plan_fixes,
 )
-from firstfault.cli.output import write_output
+from firstfault.cli.output import permissions_text, write_output
 from firstfault.errors import ExitCode, InputError, UsageError, worst_exit_code
 from firstfault.model.audit import AuditReport, Severity
 from firstfault.report.audit import FORMATS, explain_check, list_checks, render_audit
@@ -83,7 +81,9 @@ def audit(
         write_output(text, output)
         return int(ExitCode.OK)
     if permissions:
-        write_output(_permissions(), output)
+        from firstfault.collect import configuration_permissions  # noqa: PLC0415 - imports the Kubernetes client
+
+        write_output(permissions_text(configuration_permissions(), form, "firstfault.audit-permissions/1"), output)
         return int(ExitCode.OK)
     if live:
         if paths or fix or write_baseline:
@@ -137,13 +137,6 @@ def _live(
         click.echo(f"not read: {each.what}: {each.why}\n    {each.command}", err=True)
     code = exit_code_of(report, fail_on=fail_on, unknown_ok=unknown_ok)
     return int(worst_exit_code(code, *([ExitCode.UNKNOWN] if missing and not unknown_ok else [])))
-
-
-def _permissions() -> str:
-    from firstfault.collect import configuration_permissions  # noqa: PLC0415
-
-    needed = configuration_permissions()
-    return yaml.safe_dump(needed["rbac"], sort_keys=False) + "---\n" + json.dumps(needed["iam"], indent=2)
 
 
 def _fix(report: AuditReport, inventory: Inventory, output: Path | None, *, write: bool) -> int:

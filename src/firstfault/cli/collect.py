@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 import msgspec
-import yaml
 
+from firstfault.cli.output import permissions_text, write_output
 from firstfault.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ def collect(
 
     target = commands.Target(namespace=namespace, selector=selector, context=context)
     if permissions:
-        needed = commands.permissions()
-        as_text = yaml.safe_dump(needed["rbac"], sort_keys=False) + "---\n" + json.dumps(needed["iam"], indent=2) + "\n"
-        _write(as_text if form == "text" else json.dumps({"schema": SCHEMA, **needed}) + "\n", output)
+        _write(permissions_text(commands.permissions(), form, SCHEMA), output)
         return ExitCode.OK
     if not run:
         steps = msgspec.to_builtins(commands.list_commands(target))
@@ -88,7 +86,6 @@ def _run(target: Target, bundle: Path, form: str, output: str | None) -> int:
 
 
 def _write(text: str, output: str | None) -> None:
-    from firstfault.cli.output import write_output  # noqa: PLC0415
     from firstfault.model.safe_text import safe_text  # noqa: PLC0415
 
     write_output(safe_text(text), Path(output) if output else None)

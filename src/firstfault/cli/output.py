@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from firstfault.errors import InputError
 from firstfault.model.safe_text import safe_text, without_commands
 
-__all__ = ["complain", "write_output"]
+__all__ = ["complain", "permissions_text", "write_output"]
 
 ADVICE = "\n  what to do: "
 
@@ -39,6 +41,21 @@ def write_output(text: str, output: Path | None) -> None:
         output.write_text(text, "utf-8")
     except OSError as error:
         raise InputError(f"{output}: cannot be written: {error.strerror}") from error
+
+
+def permissions_text(needed: dict[str, Any], form: str, schema: str) -> str:
+    """Render the rights that a verb needs: a ClusterRole to apply and an IAM policy to attach, or both as JSON.
+
+    Args:
+        needed: `rbac` and `iam`, as the collectors describe them.
+        form: "json", or anything else for YAML and JSON in one text.
+        schema: Schema of the verb's JSON.
+    """
+    import yaml  # noqa: PLC0415 - most runs print none
+
+    if form == "json":
+        return json.dumps({"schema": schema, **needed}, indent=2)
+    return yaml.safe_dump(needed["rbac"], sort_keys=False) + "---\n" + json.dumps(needed["iam"], indent=2)
 
 
 def complain(message: str) -> None:

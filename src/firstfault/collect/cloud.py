@@ -8,6 +8,7 @@ that holds the Pod's address is the one that counts. Only `Describe*` calls are 
 from __future__ import annotations
 
 import json
+import re
 from ipaddress import ip_address, ip_network
 from typing import Any
 
@@ -16,9 +17,10 @@ import msgspec
 from firstfault.collect.reachability import Interface, parse_interface
 from firstfault.errors import InputError, UnsupportedError
 
-__all__ = ["CloudError", "CloudSnapshot", "PodPlace", "find_interface", "read_ec2"]
+__all__ = ["CloudError", "CloudSnapshot", "PodPlace", "branch_eni", "ec2_place", "find_interface", "read_ec2"]
 
 BATCH = 100
+_PROVIDER_ID = re.compile(r"aws:///(?P<region>[a-z]+(?:-[a-z]+)+-\d+)[a-z0-9-]*/(?P<instance>i-[0-9a-f]+)?")
 
 
 class CloudError(InputError):
@@ -49,6 +51,15 @@ class CloudSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     interfaces: list[dict[str, Any]]
     groups: list[dict[str, Any]]
     acls: list[dict[str, Any]]
+
+
+def ec2_place(node: dict[str, Any]) -> tuple[str | None, str]:
+    """Return the AWS region of a node (None when it is not on AWS) and its EC2 instance id ("" for Fargate).
+
+    The region is read off the zone, also off those whose name says more: `us-west-2-lax-1a` is in us-west-2.
+    """
+    found = _PROVIDER_ID.match(str((node.get("spec") or {}).get("providerID", "")))
+    return (found["region"], found["instance"] or "") if found else (None, "")
 
 
 def branch_eni(annotations: dict[str, str]) -> str:

@@ -19,6 +19,7 @@ import msgspec
 from firstfault.collect.cloud import CloudSnapshot
 from firstfault.collect.items import ITEMS
 from firstfault.collect.live import MAX_PODS, containers, pod_places, reachability_file
+from firstfault.collect.permissions import read_only
 from firstfault.errors import UnsupportedError
 from firstfault.model import Missing
 
@@ -232,34 +233,5 @@ def _run_cloud(
 
 def permissions() -> dict[str, Any]:
     """Return the Kubernetes role and the IAM policy that live triage and `collect --run` need, and nothing more."""
-    by_group: dict[str, list[str]] = {}
-    for item in ITEMS:
-        by_group.setdefault(item.rbac[0], []).append(item.rbac[1])
-    by_group[""].append("pods/log")
-    rules = [
-        {"apiGroups": [group], "resources": sorted(resources), "verbs": ["get", "list"]}
-        for group, resources in sorted(by_group.items())
-    ]
-    return {
-        "rbac": {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRole",
-            "metadata": {"name": "firstfault-read"},
-            "rules": rules,
-        },
-        "iam": {
-            "Version": "2012-10-17",
-            "Statement": [
-                {
-                    "Sid": "FirstfaultRead",
-                    "Effect": "Allow",
-                    "Action": [
-                        "ec2:DescribeNetworkAcls",
-                        "ec2:DescribeNetworkInterfaces",
-                        "ec2:DescribeSecurityGroups",
-                    ],
-                    "Resource": "*",
-                }
-            ],
-        },
-    }
+    actions = ["ec2:DescribeNetworkAcls", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSecurityGroups"]
+    return read_only("firstfault-read", [*(item.rbac for item in ITEMS), ("", "pods/log")], actions)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from firstfault.collect.cloud import ec2_place
 from firstfault.collect.kube import KubeError, KubeReader
+from firstfault.collect.permissions import read_only
 from firstfault.model import Missing
 
 if TYPE_CHECKING:
@@ -103,7 +105,7 @@ def gather_configuration(folder: Path, *, context: str | None = None, cloud: boo
                     missing.append(Missing(what=name, why=error.what, command=command))
                 continue
             if kind.plural == "nodes":
-                region = next(filter(None, map(_region, objects)), None)
+                region = next(filter(None, (region for region, _ in map(ec2_place, objects))), None)
             wanted = [_slim(each) for each in objects if not _owned(each)]
             if wanted:
                 name = f"{kind.group or 'core'}-{kind.plural}.json"
@@ -124,11 +126,6 @@ def _slim(obj: dict[str, Any]) -> dict[str, Any]:
     annotations = metadata.get("annotations") or {}
     metadata["annotations"] = {k: v for k, v in annotations.items() if not k.endswith("last-applied-configuration")}
     return {**obj, "metadata": metadata}
-
-
-def _region(node: dict[str, Any]) -> str | None:
-    provider, _, rest = str((node.get("spec") or {}).get("providerID", "")).partition(":///")
-    return rest.split("/")[0].rstrip("abcdefghijklmnopqrstuvwxyz") if provider == "aws" else None
 
 
 def _quotas(folder: Path, region: str) -> list[Missing]:
@@ -154,29 +151,5 @@ def _quotas(folder: Path, region: str) -> list[Missing]:
 
 def configuration_permissions() -> dict[str, Any]:
     """Return the ClusterRole and the IAM policy that `gather_configuration` needs, and nothing more."""
-    by_group: dict[str, list[str]] = {}
-    for kind in KINDS:
-        by_group.setdefault(kind.group, []).append(kind.plural)
-    rules = [
-        {"apiGroups": [group], "resources": sorted(resources), "verbs": ["get", "list"]}
-        for group, resources in sorted(by_group.items())
-    ]
-    return {
-        "rbac": {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRole",
-            "metadata": {"name": "firstfault-audit"},
-            "rules": rules,
-        },
-        "iam": {
-            "Version": "2012-10-17",
-            "Statement": [
-                {
-                    "Sid": "FirstfaultAudit",
-                    "Effect": "Allow",
-                    "Action": ["servicequotas:ListServiceQuotas"],
-                    "Resource": "*",
-                }
-            ],
-        },
-    }
+    kinds = [(kind.group, kind.plural) for kind in KINDS]
+    return read_only("firstfault-audit", kinds, ["servicequotas:ListServiceQuotas"])

@@ -7,11 +7,18 @@ that would get it; one unreachable API never stops the others, and never counts 
 from __future__ import annotations
 
 import json
-import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from firstfault.collect.cloud import CloudError, CloudSnapshot, PodPlace, branch_eni, find_interface, read_ec2
+from firstfault.collect.cloud import (
+    CloudError,
+    CloudSnapshot,
+    PodPlace,
+    branch_eni,
+    ec2_place,
+    find_interface,
+    read_ec2,
+)
 from firstfault.collect.items import ITEMS, Item
 from firstfault.collect.kube import KubeError, KubeReader
 from firstfault.collect.reachability import parse_network_acl, parse_security_group, reachable
@@ -32,7 +39,6 @@ EPHEMERAL_SAMPLE_PORT = 45075
 MAX_PODS = 256
 TAIL_LINES = 50_000
 PARALLEL_CALLS = 8
-_PROVIDER_ID = re.compile(r"aws:///(?P<zone>[a-z0-9-]+)/(?P<instance>i-[0-9a-f]+)")
 
 
 def gather_live(
@@ -145,9 +151,10 @@ def pod_places(pods: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> tuple
     """Return where the Pods run, and the AWS region of their nodes (None when they are not EC2 instances)."""
     instances, region = {}, None
     for node in nodes:
-        if match := _PROVIDER_ID.match((node.get("spec") or {}).get("providerID", "")):
-            instances[node["metadata"]["name"]] = match["instance"]
-            region = match["zone"].rstrip("abcdefghijklmnopqrstuvwxyz")
+        place, instance = ec2_place(node)
+        if instance:
+            instances[node["metadata"]["name"]] = instance
+            region = place
     places = [
         PodPlace(
             name=f"{pod['metadata']['namespace']}/{pod['metadata']['name']}",

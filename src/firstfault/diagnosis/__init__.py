@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO
 
 from firstfault.diagnosis.engine import diagnose
+from firstfault.diagnosis.ladder import WENT_QUIET
 from firstfault.scan import scan
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from firstfault.model import TriageReport
 
-__all__ = ["diagnose", "triage"]
+__all__ = ["WENT_QUIET", "diagnose", "triage"]
 
 
 def triage(paths: Iterable[str | os.PathLike[str]], *, stdin: BinaryIO | None = None) -> TriageReport:

@@ -15,7 +15,7 @@ from firstfault.diagnosis.watching import WATCHING_RULES
 from firstfault.model import Observation, Role
 
 if TYPE_CHECKING:
-    from firstfault.diagnosis.facts import Facts
+    from firstfault.diagnosis.facts import Facts, Writer
 
 __all__ = ["derive"]
 
@@ -137,10 +137,26 @@ def _gloo_waits(facts: Facts) -> list[Observation]:
     if len(waits) == world:
         return [_derived(line, "network.gloo.transport-lost", "all-ranks-wait", 0.6)]
     others = [one for one in facts.ranks if one.rank not in waits]
-    if any(one.faults or one.complains or one.first("job.finished") for one in others):
+    if any(one.first("job.finished") or (_complains(one) and not _lost_its_agent(one, facts)) for one in others):
         return []
     names = ",".join(str(one.rank) for one in others)
-    return [_derived(line, "workload.collective.straggler", "peer-silent-but-connected", 0.55, silent=names)]
+    found = [_derived(line, "workload.collective.straggler", "peer-silent-but-connected", 0.55, silent=names)]
+    if any(one.faults for one in others) and facts.has("job.step", "job.sum"):
+        # The agent's words for a store that it lost are also those for one that it never reached; the job was at work.
+        reached = _derived(line, "network.c10d.unreachable", "job-was-at-work", 0.5)
+        found.append(msgspec.structs.replace(reached, role=Role.EXONERATING))
+    return found
+
+
+def _complains(writer: Writer) -> bool:
+    return bool(writer.faults) or writer.complains
+
+
+def _lost_its_agent(writer: Writer, facts: Facts) -> bool:
+    """Whether a participant says only that its agent lost the store: it outlived the agent that served it."""
+    return bool(writer.faults) and all(
+        item.cause == "network.c10d.store-lost" or facts.stop_of(item) == "agent-rendezvous" for item in writer.faults
+    )
 
 
 _SAME_SIZE_EVERYWHERE = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "ALLGATHER", "_ALLGATHER_BASE"})

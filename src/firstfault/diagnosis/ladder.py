@@ -11,7 +11,12 @@ if TYPE_CHECKING:
     from firstfault.catalogue import Catalogue, Rung
     from firstfault.diagnosis.facts import Facts, Writer
 
-__all__ = ["build_ladder", "ranges"]
+__all__ = ["WENT_QUIET", "build_ladder", "ranges"]
+
+WENT_QUIET = "it went quiet: nothing that it printed says why"
+"""Why a rank stopped whose own lines do not tell; its rung is then the next one above what it is known to have reached."""
+
+_AGENTS = "agent-rendezvous"
 
 
 def ranges(ranks: list[int]) -> list[list[int]]:
@@ -90,7 +95,7 @@ class _Fates:
         if "process" in self.names and any(name.startswith(("job.", "world.")) for name in writer.signals):
             reached = max(reached, start)
         fault = self._stopping_line(writer)
-        stop = self._on_this_ladder(self.facts.stop_of(fault)) if fault else ""
+        stop = self._on_this_ladder(self._stop_of(writer, fault)) if fault else ""
         if stop in self.names and not heights:
             reached = max(reached, self.names.index(stop) - 1)
         name = self.names[reached] if reached >= 0 else None
@@ -101,6 +106,17 @@ class _Fates:
             above = [height for height in tried if height > reached] or [reached + 1]
             stop = self.names[min(*above, len(self.names) - 1)]
         return _Fate(name, stop, self._why(writer, fault))
+
+    def _stop_of(self, writer: Writer, fault: Observation) -> str:
+        """The rung on which a participant's line stops it.
+
+        An agent is a client of the store as well, with the same lines, before its program starts.
+        """
+        stop = self.facts.stop_of(fault)
+        if stop != "store" or any(name.startswith(("job.", "world.")) for name in writer.signals):
+            return stop
+        agent = any(self.facts.stop_of(item) == _AGENTS for item in writer.faults)
+        return _AGENTS if agent else stop
 
     def _on_this_ladder(self, rung: str) -> str:
         """The rung, or the next higher one that this job climbs (gloo has its mesh where NCCL has its bootstrap)."""
@@ -120,6 +136,6 @@ class _Fates:
             operation = waits[0].fields["op"].strip("_").lower()
             return f"it waits in {operation} {waits[0].fields['seq']}"
         if fault is None:
-            return "it went quiet: nothing that it printed says why"
+            return WENT_QUIET
         card = self.catalogue.cards.get(fault.cause)
         return f"{card.title} ({fault.cause})" if card else fault.cause

@@ -66,8 +66,8 @@ def compare(scenario: Scenario, measured: Mapping[str, Any], context: Mapping[st
         measured: The tree of `facts`.
         context: `backend`, `launcher` and `world` of this run, for conditions.
     """
-    rows = [_cause_row(scenario, measured, context["backend"])]
-    if stop := scenario.stops_at.get(context["launcher"]):
+    rows = [_cause_row(scenario, measured, scenario.expected_cause(context["backend"], context["launcher"]))]
+    if stop := scenario.expected_stop(context["launcher"], context["backend"]):
         wanted = Expectation(item="the first rank stops at", measure="ladder.stopped_at", equals=stop)
         rows.append(_row(wanted, measured, context, "scenario"))
     rows += [_row(wanted, measured, context, "scenario") for wanted in scenario.expect]
@@ -75,9 +75,8 @@ def compare(scenario: Scenario, measured: Mapping[str, Any], context: Mapping[st
     return rows
 
 
-def _cause_row(scenario: Scenario, measured: Mapping[str, Any], backend: str) -> Row:
+def _cause_row(scenario: Scenario, measured: Mapping[str, Any], cause: str) -> Row:
     found = measured["verdict"]["cause"] or measured["status"] or _NOT_MEASURED
-    cause = scenario.expected_cause(backend)
     expected = "healthy" if cause == "none" else cause
     match: Match = "yes" if found in {expected, *scenario.also} else "no"
     return Row(item="verdict from the logs alone", basis="scenario", expected=expected, measured=found, match=match)

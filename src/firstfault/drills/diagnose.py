@@ -46,9 +46,16 @@ class Diagnosis:
 
 
 def lowest_stop(report: TriageReport) -> str | None:
-    """Return the rung on which the first rank stopped; None when every rank finished or nothing is known."""
+    """Return the rung on which the first rank stopped; None when every rank finished or nothing is known.
+
+    Ranks that say why they stopped come before those that went quiet, of which only a lower bound is known.
+    """
+    from firstfault.diagnosis import WENT_QUIET  # noqa: PLC0415 - as above
+
     order = {rung: place for place, rung in enumerate(report.ladder.rungs)}
-    stops = [group.stopped_at for group in report.ladder.groups if group.stopped_at]
+    stopped = [group for group in report.ladder.groups if group.stopped_at]
+    told = [group for group in stopped if group.why != WENT_QUIET]
+    stops = [group.stopped_at for group in told or stopped if group.stopped_at]
     return min(stops, key=lambda rung: order.get(rung, len(order)), default=None)
 
 

@@ -43,7 +43,7 @@ class LeftOut(NamedTuple):
     failed: bool = False
 
 
-def left_out(scenario: Scenario, backend: str) -> str:
+def left_out(scenario: Scenario, backend: str, launcher: str = "direct") -> str:
     """Return why a drill is not part of `--all` here; "" when it is."""
     if "kernel-log" in scenario.needs:
         return "writes to the machine's kernel log: run it by name, with --allow-kernel-log"
@@ -53,6 +53,8 @@ def left_out(scenario: Scenario, backend: str) -> str:
         return "needs a GPU"
     if "live" in scenario.needs and importlib.util.find_spec("lightkube") is None:
         return "needs the Kubernetes client: pip install 'firstfault[live]'"
+    if "direct" in scenario.needs and launcher != "direct":
+        return "its fault shows only where ranks are started directly, without a launcher"
     if "gloo" in scenario.needs and backend != "gloo":
         return "its fault shows with gloo only"
     return ""
@@ -80,8 +82,9 @@ def run_everything(
     """
     backend = choose_backend(options.backend)
     scenarios = bundled_scenarios()
-    skipped = [LeftOut(each.name, why) for each in scenarios if (why := left_out(each, backend))]
-    names = [each.name for each in sorted(scenarios, key=_cost) if not left_out(each, backend)]
+    whys = {each.name: left_out(each, backend, options.launcher) for each in scenarios}
+    skipped = [LeftOut(name, why) for name, why in whys.items() if why]
+    names = [each.name for each in sorted(scenarios, key=_cost) if not whys[each.name]]
     reports: list[DrillReport] = []
     with _Children(options, backend) as children:
         pool = ThreadPoolExecutor(at_once or min(8, max(4, 2 * (os.cpu_count() or 1))))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from firstfault.catalogue import load_catalogue
-from firstfault.drills.jobs import program_command
+from firstfault.drills.jobs import Backend, Launcher, program_command
 from firstfault.drills.scenario import load_scenario
 from firstfault.errors import InputError, UsageError
 
@@ -170,6 +170,7 @@ def _of_workload(scenario: Scenario, topology: Topology, base: Path) -> Iterator
     yield from (f"workload.master: {problem}" for problem in _of_ports(workload.master[1]))
     environments = [topology.env, workload.env, *workload.rank_env.values()]
     yield from (f"workload.env: {problem}" for env in environments for problem in _of_environment(env))
+    yield from _of_expected(scenario)
     for cause in {scenario.cause, *scenario.causes.values(), *scenario.also} - {"none"}:
         if not _is_cause(cause):
             yield f"cause {cause!r} is not a cause id (`firstfault explain` lists them) and not `none`"
@@ -177,6 +178,19 @@ def _of_workload(scenario: Scenario, topology: Topology, base: Path) -> Iterator
         program_command(workload, base)
     except InputError as error:
         yield f"workload.program: {error.what}"
+
+
+def _of_expected(scenario: Scenario) -> Iterator[str]:
+    rungs = [rung.id for rung in load_catalogue().rungs]
+    for key, rung in scenario.stops_at.items():
+        launcher, _, backend = key.partition("/")
+        if launcher not in get_args(Launcher) or backend not in {"", *get_args(Backend)}:
+            yield f"stops_at: {key!r} is no launcher (direct, torchrun) and no LAUNCHER/BACKEND"
+        if rung not in rungs:
+            yield f"stops_at: the ladder has no rung {rung!r}; there is {', '.join(rungs)}"
+    for key in scenario.causes:
+        if key not in {*get_args(Launcher), *get_args(Backend)}:
+            yield f"causes: {key!r} is no backend (gloo, nccl) and no launcher (direct, torchrun)"
 
 
 def _is_cause(cause: str) -> bool:

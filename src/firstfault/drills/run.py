@@ -10,6 +10,7 @@ import msgspec
 from firstfault.act.support import require_linux
 from firstfault.drills.eks.options import EksOptions
 from firstfault.drills.engine import Drill, Observer, Settings
+from firstfault.drills.everything import left_out
 from firstfault.drills.jobs import TORCH_PROGRAMS, Backend, Launcher, choose_backend, require_torch
 from firstfault.drills.journal import Journal, runs, state_dir
 from firstfault.drills.lint import problems
@@ -134,6 +135,8 @@ def run_drill(
             f"drill {scenario.name} writes a line to this machine's kernel log, and it stays there",
             "add --allow-kernel-log if that is what you want",
         )
+    if "direct" in scenario.needs and options.launcher != "direct":
+        raise UsageError(f"drill {scenario.name}: {left_out(scenario, 'gloo', options.launcher)}", "leave --launcher out")
     if scenario.workload.program in TORCH_PROGRAMS or options.launcher == "torchrun":
         require_torch()
     topology = scenario.find_topology()

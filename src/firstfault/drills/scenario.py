@@ -36,7 +36,7 @@ T = TypeVar("T")
 # What a measured value may be compared with. No deeper nesting: YAML's aliases could make that astronomically large.
 Scalar = str | int | float | bool | None
 Comparable = Scalar | list[Scalar] | dict[str, Scalar]
-Need = Literal["gpu", "two-gpus", "gloo", "live", "kernel-log"]
+Need = Literal["gpu", "two-gpus", "gloo", "live", "kernel-log", "direct"]
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -118,8 +118,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         workload: The job.
         injections: What is broken, and when.
         cause: Cause id that triage must name from the logs alone; "none": the job must stay healthy.
-        causes: The same by backend, where the same fault shows at another rung.
-        stops_at: Rung of the ladder on which the first rank must stop, by launcher; empty: not compared.
+        causes: The same by backend or launcher, where the same fault shows at another rung.
+        stops_at: Rung of the ladder on which the first rank must stop, by launcher, or by launcher and backend
+            (`direct/nccl`); empty: not compared.
         refuse: What a node's firewall does with what no rule allows: silence, as security groups do, or an answer.
         expect: What else must be measured while the fault acts. These rows decide whether the drill went as expected.
         predict: What a person would have guessed; refuted guesses are findings, not failures.
@@ -146,9 +147,13 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     needs: list[Need] = []
     schema: Literal["firstfault.scenario/1"] = SCHEMA
 
-    def expected_cause(self, backend: str) -> str:
-        """Return the cause that triage must name when the job runs on a backend."""
-        return self.causes.get(backend, self.cause)
+    def expected_cause(self, backend: str, launcher: str) -> str:
+        """Return the cause that triage must name when the job runs on a backend, started by a launcher."""
+        return self.causes.get(launcher) or self.causes.get(backend, self.cause)
+
+    def expected_stop(self, launcher: str, backend: str) -> str:
+        """Return the rung on which the first rank must stop; "" when the scenario does not say."""
+        return self.stops_at.get(f"{launcher}/{backend}") or self.stops_at.get(launcher, "")
 
     def find_topology(self) -> Topology:
         """Return the topology, read from its file when the scenario only names it."""

@@ -11,6 +11,7 @@ import codecs
 import io
 import lzma
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Protocol
 
 from firstfault.errors import InputError
@@ -125,21 +126,7 @@ class PatientReader(io.BufferedReader):
         Raises:
             InputError: The stream is damaged and nothing is left to give.
         """
-        left = -1 if size is None else size
-        parts: list[bytes] = []
-        while left:
-            try:
-                data = self.read1(CHUNK if left < 0 else min(left, CHUNK))
-            except InputError:
-                if parts:
-                    break
-                raise
-            if not data:
-                break
-            parts.append(data)
-            if left > 0:
-                left -= len(data)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return _gather(self.read1, -1 if size is None else size)
 
 
 def read_some(stream: BinaryIO, size: int) -> bytes:
@@ -150,10 +137,15 @@ def read_some(stream: BinaryIO, size: int) -> bytes:
 
 def read_head(stream: BinaryIO, size: int) -> bytes:
     """Read `size` bytes, fewer before the end or an error (which the next read raises again)."""
+    return _gather(partial(read_some, stream), max(size, 0))
+
+
+def _gather(read: Callable[[int], bytes], size: int) -> bytes:
+    """Read until there are `size` bytes (-1: no limit), the end, or an error after which something was got before."""
     parts: list[bytes] = []
-    while size > 0:
+    while size:
         try:
-            data = read_some(stream, size)
+            data = read(CHUNK if size < 0 else min(size, CHUNK))
         except InputError:
             if parts:
                 break
@@ -161,8 +153,9 @@ def read_head(stream: BinaryIO, size: int) -> bytes:
         if not data:
             break
         parts.append(data)
-        size -= len(data)
-    return b"".join(parts)
+        if size > 0:
+            size -= len(data)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 class CountedRaw(CarefulRaw):

@@ -40,8 +40,6 @@ class TerraformBlock(msgspec.Struct, frozen=True, eq=False):
 
     def place(self, *steps: str | int) -> Place:
         """Return the line of the value at `steps`, or of its nearest ancestor that exists."""
-        if not steps:
-            return Place(self.path, max(self.body.line, 1), self.body.end_line)
         return place_of(self.path, self.body, *steps)
 
 

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from firstfault.act.terraform import hcl
 from firstfault.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _instances(root: Path, var_files: list[str], values: Mapping[str, Any]) -> s
         for entry in root.resolve().iterdir():
             (mirror / entry.name).symlink_to(entry)
         own = mirror / "zz-firstfault-drill.tfvars"
-        own.write_text("".join(f"{name} = {_hcl(value)}\n" for name, value in sorted(values.items())))
+        own.write_text("".join(f"{name} = {hcl(value)}\n" for name, value in sorted(values.items())))
         try:
             parsed = tfparse.load_from_path(str(mirror), vars_paths=[*var_files, own.name])
         except (tfparse.ParseError, ValueError) as error:
@@ -80,9 +81,3 @@ def _instances(root: Path, var_files: list[str], values: Mapping[str, Any]) -> s
         for block in blocks
         if not str(block["__tfmeta"]["path"]).startswith("data.") and ".data." not in str(block["__tfmeta"]["path"])
     }
-
-
-def _hcl(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else '"' + str(value).replace('"', '\\"') + '"'

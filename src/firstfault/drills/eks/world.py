@@ -31,10 +31,11 @@ from firstfault.drills.eks.safety import (
     check_lifeline,
     without_rules,
 )
+from firstfault.drills.injectors.security_groups import change_of
 from firstfault.drills.journal import Journal, read_events
 from firstfault.drills.world import RankExit, Snapshot
 from firstfault.errors import InputError, UsageError
-from firstfault.model.drill import Change, ChangedRule, ProbeResult
+from firstfault.model.drill import Change, ProbeResult
 from firstfault.model.securitygroups import plan_change
 
 if TYPE_CHECKING:
@@ -195,20 +196,7 @@ class Eks:
 
     def describe_rules(self, toggles: dict[str, bool]) -> Change:
         """Return the rules that the toggles move, as the topology describes them."""
-        plan = plan_change(self.topology.groups, self.topology.groups_with(toggles))
-        rules = [
-            ChangedRule(
-                action="destroy",
-                group=group,
-                direction=rule.direction,
-                ports=rule.port_text,
-                peer=rule.peer,
-                title=rule.title,
-                role=rule.role,
-            )
-            for group, rule in plan.destroy
-        ]
-        return Change(summary=str(plan), rules=rules)
+        return change_of(plan_change(self.topology.groups, self.topology.groups_with(toggles)))
 
     def check_restorable(self) -> None:
         """Refuse when the credentials lapse too early or may not authorize rules again (asked by dry run).

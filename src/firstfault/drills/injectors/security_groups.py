@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from firstfault.drills.topology import Topology
     from firstfault.model.securitygroups import Plan
 
-__all__ = ["SecurityGroupRules", "SecurityGroupToggles"]
+__all__ = ["SecurityGroupRules", "SecurityGroupToggles", "change_of"]
 
 
 class _Groups(Protocol):
@@ -38,7 +38,7 @@ class SecurityGroupToggles(Injector, frozen=True, kw_only=True, tag="security-gr
 
     def describe(self, world: _Groups) -> Change:
         """List the rules that the toggles move."""
-        change = _rules_of(plan_change(world.groups, world.topology.groups_with(self.set)))
+        change = change_of(plan_change(world.groups, world.topology.groups_with(self.set)))
         steps = [f"set {name} = {str(value).lower()}" for name, value in self.set.items()]
         return msgspec.structs.replace(change, steps=steps)
 
@@ -87,7 +87,7 @@ class SecurityGroupRules(Injector, frozen=True, kw_only=True, tag="security-grou
 
     def describe(self, world: _Groups) -> Change:
         """List the rules that come and go."""
-        return _rules_of(plan_change(world.groups, self._after(world.groups)))
+        return change_of(plan_change(world.groups, self._after(world.groups)))
 
     def prepare(self, world: _Groups) -> dict[str, Any]:
         """Record the rules as they are."""
@@ -104,8 +104,8 @@ class SecurityGroupRules(Injector, frozen=True, kw_only=True, tag="security-grou
         world.set_groups(msgspec.convert(record["groups"], list[SecurityGroup]))
 
 
-def _rules_of(plan: Plan) -> Change:
-    """Return a plan's rules as a drill's report lists them."""
+def change_of(plan: Plan) -> Change:
+    """Return a plan of security-group rules as a drill's report lists them."""
     changes: list[tuple[Literal["add", "destroy"], list[tuple[str, GroupRule]]]]
     changes = [("add", plan.add), ("destroy", plan.destroy)]
     rules = [
