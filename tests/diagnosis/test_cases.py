@@ -45,7 +45,9 @@ def test_case_gets_its_cause(case):
 def test_case_stops_on_its_rungs(case):
     """An agent that cannot reach the store stops before its program, whatever the store's lines say."""
     groups = triage(case["files"]).ladder.groups
-    stops = {str(rank): group.stopped_at for group in groups for low, high in group.ranks for rank in range(low, high + 1)}
+    stops = {
+        str(rank): group.stopped_at for group in groups for low, high in group.ranks for rank in range(low, high + 1)
+    }
     assert stops == case["stops"]
 
 

@@ -136,7 +136,9 @@ def run_drill(
             "add --allow-kernel-log if that is what you want",
         )
     if "direct" in scenario.needs and options.launcher != "direct":
-        raise UsageError(f"drill {scenario.name}: {left_out(scenario, 'gloo', options.launcher)}", "leave --launcher out")
+        raise UsageError(
+            f"drill {scenario.name}: {left_out(scenario, 'gloo', options.launcher)}", "leave --launcher out"
+        )
     if scenario.workload.program in TORCH_PROGRAMS or options.launcher == "torchrun":
         require_torch()
     topology = scenario.find_topology()
