@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["WENT_QUIET", "build_ladder", "ranges"]
 
 WENT_QUIET = "it went quiet: nothing that it printed says why"
-"""Why a rank stopped whose own lines do not tell; its rung is then the next one above what it is known to have reached."""
+"""Why a rank stopped whose own lines do not tell; its rung is the next one above what it surely reached."""
 
 _AGENTS = "agent-rendezvous"
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import msgspec
 
 from firstfault.drills.jobs import choose_backend
-from firstfault.drills.scenario import Scenario, bundled_scenarios
+from firstfault.drills.scenario import Need, Scenario, bundled_scenarios
 from firstfault.model.drill import DrillReport
 
 if TYPE_CHECKING:
@@ -45,19 +45,22 @@ class LeftOut(NamedTuple):
 
 def left_out(scenario: Scenario, backend: str, launcher: str = "direct") -> str:
     """Return why a drill is not part of `--all` here; "" when it is."""
-    if "kernel-log" in scenario.needs:
-        return "writes to the machine's kernel log: run it by name, with --allow-kernel-log"
-    if "two-gpus" in scenario.needs and (backend != "nccl" or _gpus() < 2):
-        return "needs two GPUs"
-    if "gpu" in scenario.needs and backend != "nccl":
-        return "needs a GPU"
-    if "live" in scenario.needs and importlib.util.find_spec("lightkube") is None:
-        return "needs the Kubernetes client: pip install 'firstfault[live]'"
-    if "direct" in scenario.needs and launcher != "direct":
-        return "its fault shows only where ranks are started directly, without a launcher"
-    if "gloo" in scenario.needs and backend != "gloo":
-        return "its fault shows with gloo only"
-    return ""
+    lacks: dict[Need, tuple[Callable[[], bool], str]] = {
+        "kernel-log": (lambda: True, "writes to the machine's kernel log: run it by name, with --allow-kernel-log"),
+        "two-gpus": (lambda: backend != "nccl" or _gpus() < 2, "needs two GPUs"),
+        "gpu": (lambda: backend != "nccl", "needs a GPU"),
+        "live": (_no_kubernetes_client, "needs the Kubernetes client: pip install 'firstfault[live]'"),
+        "direct": (
+            lambda: launcher != "direct",
+            "its fault shows only where ranks are started directly, without a launcher",
+        ),
+        "gloo": (lambda: backend != "gloo", "its fault shows with gloo only"),
+    }
+    return next((why for need, (lacking, why) in lacks.items() if need in scenario.needs and lacking()), "")
+
+
+def _no_kubernetes_client() -> bool:
+    return importlib.util.find_spec("lightkube") is None
 
 
 def _gpus() -> int:
