@@ -114,15 +114,14 @@ def _explains(catalogue: Catalogue) -> dict[str, set[str]]:
 def _why(by: str, what: str, explains: dict[str, set[str]], catalogue: Catalogue) -> tuple[str, float] | None:
     """Why one cause explains the other, and how well it must be seen for that, as a share of the other."""
     own = explains.get(by, set())
-    if any(fnmatchcase(what, glob) for glob in own):
-        return f"a consequence of {by}", ENOUGH_NAMED if what in own else ENOUGH
-    rules = [
-        rule
+    found = [
+        (rule.because, rule.enough)
         for rule in catalogue.causality
         if any(fnmatchcase(by, glob) for glob in rule.by) and any(fnmatchcase(what, glob) for glob in rule.explains)
     ]
-    best = min(rules, key=lambda rule: rule.enough, default=None)
-    return (best.because, best.enough) if best else None
+    if any(fnmatchcase(what, glob) for glob in own):
+        found.insert(0, (f"a consequence of {by}", ENOUGH_NAMED if what in own else ENOUGH))
+    return min(found, key=lambda one: one[1], default=None)
 
 
 def _is_after(one: Candidate, other: Candidate) -> bool:
