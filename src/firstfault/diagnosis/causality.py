@@ -26,6 +26,8 @@ LINE_TOLERANCE = 60
 ENOUGH = 0.62
 ENOUGH_NAMED = 0.52
 SAME_LINE = 0.85
+# That a program raised is what any reading of the exception's text says more exactly.
+GENERAL = frozenset({"workload.rank.exception/traceback-final-line"})
 # A mere suspicion explains nothing that is better seen than itself.
 SUSPICION = 0.35
 # Among causes that none explains, one that is seen almost as well and began earlier is the first.
@@ -93,7 +95,10 @@ def _explanation(
         return None
     why, enough = found
     if _same_line(earlier.first, later.first):
-        enough = max(enough, SAME_LINE)  # two readings of one line: the surer one
+        if earlier.first.signature in GENERAL:
+            return None
+        if later.first.signature not in GENERAL:
+            enough = max(enough, SAME_LINE)  # two readings of one line: the surer one
     if earlier.support < SUSPICION:
         enough = 1.0
     return why if earlier.support >= enough * later.support else None
