@@ -25,7 +25,7 @@ def faults(result):
 def test_line_and_offset_across_chunks(tmp_path, monkeypatch, end, as_stream):
     """However the chunks are cut, a line has the number and the offset that an editor and `dd` would show."""
     monkeypatch.setattr(chunks_module, "CHUNK_BYTES", 4096)
-    monkeypatch.setattr(chunks_module, "OVERHANG", 128)
+    monkeypatch.setattr(chunks_module, "_SHORTEST_LOOK", 32)
     wanted = {1, 57, 58, 400, 999, 1000}
     lines = [
         FAULT.replace("(m", f"(m{number}") if number in wanted else FILLER.format(number).strip()
@@ -50,12 +50,24 @@ def test_line_and_offset_across_chunks(tmp_path, monkeypatch, end, as_stream):
 def test_lines_longer_than_a_chunk(tmp_path, monkeypatch):
     """A line that spans several chunks is seen once, as one line."""
     monkeypatch.setattr(chunks_module, "CHUNK_BYTES", 1024)
-    monkeypatch.setattr(chunks_module, "OVERHANG", 64)
     path = tmp_path / "a.log"
     path.write_text(f"first\n{'x' * 5000} {FAULT} {'y' * 5000}\nlast\n{FAULT}\n")
     found = faults(scan([path]))
     assert sorted({item.line for item in found}) == [2, 4]
     assert all("client socket has timed out" in item.text for item in found)
+
+
+@pytest.mark.parametrize("as_stream", [False, True])
+def test_a_line_that_is_cut_counts_as_one(tmp_path, monkeypatch, as_stream):
+    """A line too long to be held in memory is read in pieces; the numbers of the lines behind it stay right."""
+    monkeypatch.setattr(chunks_module, "CHUNK_BYTES", 1024)
+    monkeypatch.setattr(chunks_module, "LONGEST_OVERHANG", 2048)
+    data = f"first\n{'x' * 20_000} {FAULT}\nthird\n{FAULT}\nno end".encode()
+    path = tmp_path / "a.log"
+    path.write_bytes(data)
+    result = scan_sources([Source("a.log", lambda: io.BytesIO(data))]) if as_stream else scan([path])
+    assert sorted({item.line for item in faults(result)}) == [2, 4]
+    assert (result.sources[0].lines, result.sources[0].bytes) == (5, len(data))
 
 
 def test_colours_and_progress_bars(tmp_path):

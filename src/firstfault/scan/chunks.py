@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["CHUNK_BYTES", "Chunk", "file_chunks", "make_readable", "read_at", "stream_chunks"]
 
 CHUNK_BYTES = 1024 * 1024
-# A line may run this far over the end of its chunk; longer ones are cut.
-OVERHANG = 64 * 1024
+# A line may run this far over the end of its chunk; a longer one is cut there.
 LONGEST_OVERHANG = 4 * 1024 * 1024
+_SHORTEST_LOOK = 4096
 
 _SEEKING = threading.Lock()
 _COLOURED_LINE = re.compile(rb"[^\n]*\x1b[^\n]*")
@@ -50,32 +50,8 @@ class Chunk:
         self.is_last = is_last
 
     def read(self) -> bytes:
-        """Return the lines that begin in the chunk."""
-        if self._descriptor < 0:
-            return self._data
-        # One byte before, to see whether a line begins at the very start.
-        before = 1 if self._start else 0
-        offset = self._start - before
-        wanted = min(CHUNK_BYTES + OVERHANG, self._size - self._start)
-        data = read_at(self._descriptor, before + wanted, offset)
-        begin = data.find(b"\n", 0, before + CHUNK_BYTES) + 1 if before else 0
-        if before and not begin:
-            return b""  # the middle of a line that began earlier and ends later
-        if self.is_last:
-            return data[begin:] if begin else data
-        end = data.find(b"\n", before + CHUNK_BYTES - 1) + 1
-        if end:
-            return data[begin:end]
-        return data[begin:] + self._rest_of_line(offset + len(data))
-
-    def _rest_of_line(self, offset: int) -> bytes:
-        rest = b""
-        while len(rest) < LONGEST_OVERHANG and (more := read_at(self._descriptor, CHUNK_BYTES, offset + len(rest))):
-            end = more.find(b"\n") + 1
-            rest += more[: end or len(more)]
-            if end:
-                break
-        return rest
+        """Return the lines."""
+        return self._data if self._descriptor < 0 else read_at(self._descriptor, self._size, self._start)
 
 
 def read_at(descriptor: int, size: int, offset: int) -> bytes:
@@ -88,11 +64,35 @@ def read_at(descriptor: int, size: int, offset: int) -> bytes:
 
 
 def file_chunks(file: BinaryIO) -> Iterator[Chunk]:
-    """Yield the chunks of a plain file as large as it is now; workers read them."""
-    size = os.fstat(file.fileno()).st_size
-    for number, start in enumerate(range(0, max(size, 1), CHUNK_BYTES)):
-        last = start + CHUNK_BYTES >= size
-        yield Chunk(number=number, descriptor=file.fileno(), start=start, size=size, is_last=last)
+    """Yield the chunks of a plain file as large as it is now; workers read them, once and no byte more.
+
+    A line that runs several megabytes over the end of its chunk is cut.
+    """
+    descriptor = file.fileno()
+    size = os.fstat(descriptor).st_size
+    start = number = 0
+    while True:
+        stop = _line_end(descriptor, start + CHUNK_BYTES, size)
+        yield Chunk(number=number, descriptor=descriptor, start=start, size=stop - start, is_last=stop >= size)
+        if stop >= size:
+            return
+        start = stop
+        number += 1
+
+
+def _line_end(descriptor: int, offset: int, size: int) -> int:
+    """Where the line ends that holds the byte before an offset."""
+    position = offset - 1
+    look = _SHORTEST_LOOK
+    while position < min(size, offset + LONGEST_OVERHANG):
+        data = read_at(descriptor, look, position)
+        if not data:
+            break  # the file became shorter
+        if end := data.find(b"\n") + 1:
+            return position + end
+        position += len(data)
+        look = CHUNK_BYTES
+    return min(position, size)
 
 
 def stream_chunks(stream: BinaryIO) -> Iterator[Chunk]:

@@ -78,12 +78,13 @@ class LineCollector:
         self.kind = kind
         self._tallies: dict[int, _Tally] = {}
         self.lines: int | None = 0
+        self._newlines = 0
         self.bytes = 0
         self.saturated: set[int] = set()
 
     def add(self, examined: Examined) -> None:
         """Take in one chunk; chunks come in order."""
-        lines = self.lines or 0
+        lines = self._newlines
         sampled: Counter[int] = Counter()
         for index, raw, line, offset in examined.lines:
             if index in self.saturated:
@@ -91,7 +92,8 @@ class LineCollector:
                 if sampled[index] > SAMPLE:
                     continue
             self._add(index, raw, lines + line, self.bytes + offset)
-        self.lines = lines + examined.newlines + examined.is_cut
+        self._newlines += examined.newlines
+        self.lines = self._newlines + examined.is_cut
         self.bytes += examined.size
 
     def add_text_lines(self, lines: Sequence[TextLine], starts: Sequence[int], candidates: list[Candidate]) -> None:
