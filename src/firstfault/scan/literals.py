@@ -7,9 +7,11 @@ never for more. Where a pattern ignores case, so must who looks for its literals
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cache
+from heapq import heapify, heappop, heappush
+from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +21,15 @@ if TYPE_CHECKING:
 __all__ = ["ignores_case", "required_literals", "shared_windows"]
 
 SHORTEST = 4
+# A single shorter literal makes the whole sieve a fifth slower, so anything else is preferred.
+SWIFT = 6
+SLOW = 50
 LONGEST = 48
 WINDOW = 8
 NEVER = -100.0
 MOST_LITERALS = 100
 MOST_STRINGS = 64
-MOST_MEMBERS = 5
+MOST_MEMBERS = 24
 # Lines of healthy jobs are full of these: no use as a sieve.
 HOPELESS = frozenset({"NCCL", "NCCL INFO ", " NCCL INFO ", "error", "rank", "rank ", "INFO", "info", "step", "loss"})
 # Frequent enough that anything else is preferred.
@@ -61,18 +66,47 @@ def _is_selective(literal: str, *, once: bool) -> bool:
 
 
 def shared_windows(wanted: Iterable[str]) -> dict[str, str]:
-    """Return for each literal a part of it to look for instead, chosen so that few different parts remain.
+    """Return for each literal a part of it to look for instead, chosen so that few and rare parts remain.
 
-    A sieve is the faster the fewer strings it holds and the rarer they are, so a literal is cut down to the eight
-    characters that most of the others share, as long as everyday lines do not hold them.
+    A sieve is the faster the fewer strings it holds and the less its strings look like what stands in every log. So a
+    literal is cut down to eight characters that others share and that everyday lines do not hold. The part that most
+    literals have in common is taken first, then the one that most of the rest have in common, and so on (a greedy set
+    cover); of parts that serve as many, the one of the rarest pairs of characters.
     """
-    literals = list(wanted)
-    shares = Counter(window for literal in literals for window in set(_windows(literal)))
-    chosen: dict[str, str] = {}
+    literals = sorted(set(wanted))
+    holders: dict[str, list[str]] = defaultdict(list)
     for literal in literals:
-        rare = [window for window in _windows(literal) if window.lower() not in _everyday()]
-        chosen[literal] = max(rare, key=lambda window: (shares[window], window)) if rare else literal
-    return chosen
+        for window in set(_windows(literal)):
+            holders[window].append(literal)
+    heap = [
+        (-len(found) - _oddity(window), window, len(found))
+        for window, found in holders.items()
+        if window.lower() not in _everyday()
+    ]
+    heapify(heap)
+    chosen: dict[str, str] = {}
+    while heap and len(chosen) < len(literals):
+        _, window, count = heappop(heap)
+        left = [literal for literal in holders[window] if literal not in chosen]
+        if len(left) == count:
+            chosen.update(dict.fromkeys(left, window))
+        elif left:  # some have been served by other parts since: its turn comes later
+            heappush(heap, (-len(left) - _oddity(window), window, len(left)))
+    return {literal: chosen.get(literal, literal) for literal in literals}
+
+
+def _oddity(window: str) -> float:
+    """How unlike everyday lines a part is: 0 for their most common pairs of characters, 0.5 where it has none of them."""
+    pairs, total = _pairs()
+    text = window.lower()
+    information = sum(log((total + 1) / (pairs[pair] + 0.3)) for pair in zip(text, text[1:], strict=False))
+    return information / (2 * (len(text) - 1) * log((total + 1) / 0.3))
+
+
+@cache
+def _pairs() -> tuple[Counter[tuple[str, str]], int]:
+    text = _everyday()
+    return Counter(zip(text, text[1:], strict=False)), len(text)
 
 
 def _windows(literal: str) -> list[str]:
@@ -86,7 +120,8 @@ def _everyday() -> str:
 
 def _worth(literals: frozenset[str]) -> float:
     """How selective a set is: that of its weakest member, a little less for each further one."""
-    return min(_rarity(literal) for literal in literals) - 0.1 * len(literals)
+    too_short = min(map(len, literals)) < SWIFT
+    return min(_rarity(literal) for literal in literals) - 0.1 * len(literals) - SLOW * too_short
 
 
 def _rarity(literal: str) -> float:
@@ -99,10 +134,14 @@ def _rarity(literal: str) -> float:
 
 @dataclass(frozen=True)
 class _Node:
-    """A parsed piece: all strings that it can be, if they are few; and the sets of which a match holds one each."""
+    """A parsed piece: all strings that it can be, if they are few; and the sets of which a match holds one each.
+
+    Where it can be too many strings, `head` has those that it begins with, if they are few.
+    """
 
     exact: frozenset[str] | None
     demands: tuple[frozenset[str], ...] = ()
+    head: frozenset[str] | None = None
 
     def best(self) -> frozenset[str] | None:
         """The most selective set that it demands."""
@@ -118,6 +157,7 @@ class _Run:
     def __init__(self) -> None:
         self.strings = _NOTHING
         self.whole = True
+        self.head = _NOTHING
         self.demands: list[frozenset[str]] = []
 
     def add(self, strings: frozenset[str]) -> None:
@@ -132,6 +172,8 @@ class _Run:
 
     def cut(self) -> None:
         """A piece that can be anything follows."""
+        if self.whole:
+            self.head = self.strings
         self._demand()
         self.strings = _NOTHING
         self.whole = False
@@ -166,10 +208,12 @@ class _Parser:
             exact |= branch.exact
         else:
             return _Node(exact)
+        heads = [branch.head if branch.exact is None else branch.exact for branch in branches]
+        head = None if None in heads else frozenset().union(*(found for found in heads if found))
         bests = [branch.best() for branch in branches]
         if any(best is None for best in bests):
-            return _Node(None)
-        return _Node(None, (frozenset().union(*(best for best in bests if best)),))
+            return _Node(None, (), head)
+        return _Node(None, (frozenset().union(*(best for best in bests if best)),), head)
 
     def _sequence(self) -> _Node:
         run = _Run()
@@ -177,8 +221,9 @@ class _Parser:
             atom = self._atom()
             least, most = self._quantifier()
             if atom.exact is None or most > 1:
-                if least and atom.exact is not None:
-                    run.add(atom.exact)
+                start = atom.head if atom.exact is None else atom.exact
+                if least and start is not None:
+                    run.add(start)
                 run.cut()
                 run.demands += atom.demands if least else ()
             else:
@@ -187,7 +232,7 @@ class _Parser:
             return _Node(run.strings)
         exact = run.strings if run.whole else None
         run.cut()
-        return _Node(exact, tuple(run.demands))
+        return _Node(exact, tuple(run.demands), run.head)
 
     def _atom(self) -> _Node:
         char = self._peek()
