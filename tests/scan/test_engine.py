@@ -8,7 +8,7 @@ import pytest
 
 from firstfault.catalogue import load_catalogue
 from firstfault.scan.engine import HyperscanEngine, ReEngine
-from firstfault.scan.literals import required_literals
+from firstfault.scan.literals import SWIFT, required_literals
 from firstfault.scan.patterns import build_patterns
 from firstfault.scan.prefix import parse_prefix
 
@@ -95,3 +95,25 @@ def test_the_sieve_lets_every_match_through():
 def test_required_literals(regex, literals):
     """The sieve asks only for what each match surely holds, and gives up where that is too common."""
     assert required_literals(regex) == (frozenset(literals) if literals else None)
+
+
+def test_the_shipped_patterns_keep_the_sieve_fast():
+    """One string of five characters or less makes reading a fifth slower, for every pattern (see CONTRIBUTING)."""
+    slow = {
+        pattern.key: sorted(found)
+        for pattern in PATTERNS
+        if not pattern.first_only and (found := required_literals(pattern.superset)) and min(map(len, found)) < SWIFT
+    }
+    assert not slow, "give each branch six characters in a row that stand as they are: see how-to-add-a-fault-card"
+
+
+@pytest.mark.parametrize(
+    ("regex", "literals"),
+    [
+        (r"Xid \((?:PCI:)?(?P<pci>[01.]+)\)", {f"Xid ({rest}" for rest in ("0", "1", ".", "PCI:0", "PCI:1", "PCI:.")}),
+        (r"[A-D]Err:? ", {f"{first}Err{rest}" for first in "ABCD" for rest in (" ", ": ")}),
+    ],
+)
+def test_short_literals_are_made_longer(regex, literals):
+    """Where a pattern has only a short literal, the classes beside it are spelled out."""
+    assert required_literals(regex) == frozenset(literals)

@@ -29,7 +29,9 @@ WINDOW = 8
 NEVER = -100.0
 MOST_LITERALS = 100
 MOST_STRINGS = 64
-MOST_MEMBERS = 24
+# Members that a class may have to be spelled out: as a rule, and where all else leaves a pattern with short literals.
+FEW_MEMBERS = 5
+MANY_MEMBERS = 62
 # Lines of healthy jobs are full of these: no use as a sieve.
 HOPELESS = frozenset({"NCCL", "NCCL INFO ", " NCCL INFO ", "error", "rank", "rank ", "INFO", "info", "step", "loss"})
 # Frequent enough that anything else is preferred.
@@ -53,7 +55,9 @@ def required_literals(regex: str, *, once: bool = False) -> frozenset[str] | Non
         regex: The pattern.
         once: Only one line of many is wanted, so that frequent literals do as well.
     """
-    best = _Parser(regex).alternation().best()
+    best = _Parser(regex, FEW_MEMBERS).alternation().best()
+    if best is None or _is_slow(best):
+        best = max(best or _NOTHING, _Parser(regex, MANY_MEMBERS).alternation().best() or _NOTHING, key=_worth)
     if best is None or len(best) > MOST_LITERALS:
         return None
     return best if all(_is_selective(literal, once=once) for literal in best) else None
@@ -120,8 +124,11 @@ def _everyday() -> str:
 
 def _worth(literals: frozenset[str]) -> float:
     """How selective a set is: that of its weakest member, a little less for each further one."""
-    too_short = min(map(len, literals)) < SWIFT
-    return min(_rarity(literal) for literal in literals) - 0.1 * len(literals) - SLOW * too_short
+    return min(_rarity(literal) for literal in literals) - 0.1 * len(literals) - SLOW * _is_slow(literals)
+
+
+def _is_slow(literals: frozenset[str]) -> bool:
+    return min(map(len, literals)) < SWIFT
 
 
 def _rarity(literal: str) -> float:
@@ -184,10 +191,16 @@ class _Run:
 
 
 class _Parser:
-    """Recursive descent over the dialect."""
+    """Recursive descent over the dialect.
 
-    def __init__(self, regex: str) -> None:
+    Args:
+        regex: The pattern.
+        most_members: Classes with more members than that can be anything.
+    """
+
+    def __init__(self, regex: str, most_members: int) -> None:
         self._text = regex
+        self._most_members = most_members
         self._at = 0
 
     def _peek(self, length: int = 1) -> str:
@@ -277,7 +290,7 @@ class _Parser:
             end += 2 if self._text[end] == "\\" else 1
         members = self._text[self._at + 1 : end]
         self._at = end + 1
-        return _Node(_members(members))
+        return _Node(_members(members, self._most_members))
 
     def _quantifier(self) -> tuple[int, int]:
         """Return (least, most) repetitions, each capped: 0 or 1, and 1 or 2 (which means many)."""
@@ -296,8 +309,8 @@ class _Parser:
         return least, most
 
 
-def _members(text: str) -> frozenset[str] | None:
-    """The members of a small plain class (`[Uu]`, `[6-9]`); None for any other."""
+def _members(text: str, most: int) -> frozenset[str] | None:
+    """The members of a plain class of at most `most` (`[Uu]`, `[6-9]`); None for any other."""
     if text.startswith("^") or "\\" in text:
         return None
     members: set[str] = set()
@@ -309,7 +322,7 @@ def _members(text: str) -> frozenset[str] | None:
         else:
             members.add(rest[0])
             rest = rest[1:]
-    return frozenset(members) if len(members) <= MOST_MEMBERS else None
+    return frozenset(members) if len(members) <= most else None
 
 
 def _escaped(char: str) -> str | None:
