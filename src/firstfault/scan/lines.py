@@ -5,6 +5,7 @@ Memory stays constant however long the input is: of equal observations the first
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
@@ -33,6 +34,9 @@ WRITERS = 50_000
 # After this many confirmed lines that brought nothing new, a signature of a source is sampled.
 SATURATED = 20_000
 SAMPLE = 64
+# With fewer line ends in so many bytes they are far enough apart for leaping.
+LOOKED_AT = 8192
+FEW_LINE_ENDS = LOOKED_AT // 32
 
 
 class Examined(NamedTuple):
@@ -193,11 +197,22 @@ def examine(original: bytes, chunk: bytes, candidates: list[Candidate], saturate
             sampled[index] += 1
             if sampled[index] > SAMPLE:
                 continue
-        line += original.count(b"\n", position, start)
+        line += count_newlines(original[position:start])
         position = start
         lines.append((index, _line_at(chunk, start, end), line, start))
-    newlines = line - 1 + original.count(b"\n", position)
+    newlines = line - 1 + count_newlines(original[position:] if position else original)
     return Examined(lines, newlines, bool(original) and not original.endswith(b"\n"), len(original))
+
+
+def count_newlines(text: bytes) -> int:
+    """Count the line ends of a text.
+
+    Up to Python 3.12 `bytes.count` looks at one byte after the other, while `bytes.replace` leaps from one line end to
+    the next (memchr): two to four times as fast with lines of 100 bytes, slower with very short ones.
+    """
+    if sys.version_info < (3, 13) and len(text) > LOOKED_AT and text.count(b"\n", 0, LOOKED_AT) < FEW_LINE_ENDS:
+        return len(text) - len(text.replace(b"\n", b""))
+    return text.count(b"\n")
 
 
 def _line_at(chunk: bytes, start: int, end: int) -> str:

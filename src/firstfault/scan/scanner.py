@@ -36,7 +36,7 @@ MANY_FILES = 64
 CLASSIFIED_BYTES = 8192
 # Lines that are wanted once are sought in the first chunks, then in a sample.
 FIRST_CHUNKS = 16
-SAMPLED = 8
+SAMPLED = 16
 FINEST_PIECE = 2048
 
 
