@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cache
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,17 +101,17 @@ def shared_windows(wanted: Iterable[str]) -> dict[str, str]:
 
 
 def _oddity(window: str) -> float:
-    """How unlike everyday lines a part is: 0 for their most common pairs of characters, 0.5 where it has none of them."""
+    """How unlike everyday lines a part is: from 0 for their most common pairs of characters to 0.5 for none of them."""
     pairs, total = _pairs()
     text = window.lower()
-    information = sum(log((total + 1) / (pairs[pair] + 0.3)) for pair in zip(text, text[1:], strict=False))
+    information = sum(log((total + 1) / (pairs[pair] + 0.3)) for pair in pairwise(text))
     return information / (2 * (len(text) - 1) * log((total + 1) / 0.3))
 
 
 @cache
 def _pairs() -> tuple[Counter[tuple[str, str]], int]:
     text = _everyday()
-    return Counter(zip(text, text[1:], strict=False)), len(text)
+    return Counter(pairwise(text)), len(text)
 
 
 def _windows(literal: str) -> list[str]:
