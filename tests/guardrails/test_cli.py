@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
 
 from firstfault.cli.guard import guard
-from firstfault.errors import UsageError
+from firstfault.errors import InputError, UsageError
+from firstfault.model import reading
 
 
 def run(*args):
@@ -96,6 +100,8 @@ def test_budget_takes_the_clusters_own_intervals():
         ("--profile", "eks-auto", "--with", "gpu-operator"),
         ("--kubernetes-version", "latest"),
         ("--kubernetes-version", "1.20"),
+        ("--kubernetes-version", "9.99"),
+        ("--keep-edits", "--overwrite"),
         ("--only", "nonsense"),
         ("--gpu-node-label", "gpu"),
         ("--scrape", "dcgm-exporter"),
@@ -109,3 +115,39 @@ def test_what_cannot_be_is_refused_with_what_to_do(tmp_path, args):
     assert isinstance(done.exception, UsageError), done.exception
     assert "what to do" in str(done.exception)
     assert not (tmp_path / "t").exists()
+
+
+def test_unknown_versions_and_types_are_told(tmp_path):
+    """They may be newer than this version: rendered all the same, with a word and the names that are known."""
+    args = ("--kubernetes-version", "1.37", "--instance-types", "g5.13xlarge,p5.48xlarge,q9.large")
+    done = run("render", "--out", str(tmp_path / "t"), *args)
+
+    assert done.exit_code == 0, done.output
+    assert "1.37 is newer" in done.stderr
+    assert "g5.13xlarge is known" in done.stderr
+    assert "g5.12xlarge" in done.stderr
+    assert "q9.large is known" in done.stderr
+    assert "p5.48xlarge is known" not in done.stderr
+    assert run("render", "--out", str(tmp_path / "u"), "--instance-types", "g5.xlarge").stderr == ""
+
+
+def test_lock_reads_pipes_and_does_not_wait_for_one_without_a_writer(tmp_path, monkeypatch):
+    """`<(terraform show -json …)` is a pipe; a pipe to which nobody writes is an error, not a hang."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    monkeypatch.setattr(reading, "_WRITER_S", 0.1)
+    done = run("lock", str(pipe))
+    assert isinstance(done.exception, InputError)
+    assert "nobody writes" in str(done.exception)
+
+    monkeypatch.setattr(reading, "_WRITER_S", 30)
+    plan = json.dumps({"planned_values": {}, "resource_changes": [], "pad": " " * 100_000})
+    with subprocess.Popen([sys.executable, "-c", f"open({str(pipe)!r}, 'w').write({plan!r})"]):
+        assert json.loads(run("lock", str(pipe), "--format", "json").output)["result"] == "pass"
+
+
+@pytest.mark.parametrize("kind", ["folder", "device", "nothing"])
+def test_lock_of_what_is_no_file(tmp_path, kind):
+    """A folder, a device without an end and a missing file: a clear error each."""
+    path = {"folder": tmp_path, "device": "/dev/zero", "nothing": tmp_path / "nothing"}[kind]
+    assert isinstance(run("lock", str(path)).exception, InputError)

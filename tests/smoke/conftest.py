@@ -29,6 +29,20 @@ class Pair:
         self.rules = [ALL, OUT]
         self.reject = False
 
+    def dying(self, rank: int, how: str = "os.kill(os.getpid(), signal.SIGKILL)") -> Path:
+        """Return a path for Python under which that rank ends when it is about to start its backend."""
+        site = self.folder / "site"
+        site.mkdir()
+        source = Path(__file__).parents[2] / "src"
+        (site / "sitecustomize.py").write_text(
+            f"import os, signal, sys\nsys.path.insert(0, {str(source)!r})\n"
+            f"if os.environ.get('RANK') == '{rank}' and 'FIRSTFAULT_SMOKE_FD' not in os.environ:\n"
+            "    import firstfault.smoke.run as run\n"
+            f"    def die(*_): {how}\n"
+            "    run.climb_backend = die\n"
+        )
+        return site
+
     def run(self, *options: str, ranks=(0, 1), wait: float = 4, env=None, program=()):
         """Return {rank: (exit code, report or None, text)}."""
         specs = [

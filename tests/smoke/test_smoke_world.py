@@ -85,3 +85,25 @@ def test_wrapped_program_that_fails_is_triaged_and_keeps_its_code(pair):
         assert code == 1
         assert "step 1" in text
         assert "workload.rank.exception" in text
+
+
+@pytest.mark.parametrize("victim", [1, 0])
+def test_rank_that_dies_after_the_tcp_rung_is_named_at_once(pair, victim):
+    """The backend would wait for it until its own timeout; its connection of the TCP rung tells that it is gone."""
+    other = 1 - victim
+    found = pair.run(wait=30, env={"PYTHONPATH": str(pair.dying(victim))})
+    code, report, text = found[other]
+    assert code == 1, text
+    assert report["verdict"]["cause"] == ("network.c10d.missing-ranks" if victim else "network.c10d.store-lost")
+    assert f"rank {victim} went away" in report["verdict"]["summary"]
+    assert rung_of(report) in {"store", "init"}
+    failed = next(each for each in report["rungs"] if each["ok"] is False)
+    assert failed["seconds"] < 30, "sooner than any timeout of the backend"
+
+
+def test_rank_that_gives_up_tells_the_others_why(pair):
+    """The others repeat its cause instead of waiting for it."""
+    found = pair.run("--wait", "30", env={"PYTHONPATH": str(pair.dying(1, "raise OSError('no device')"))})
+    _, report, text = found[0]
+    assert report["status"] in {"fault", "unknown"}, text
+    assert "rank 1" in next(each["why"] for each in report["rungs"] if each["ok"] is False)

@@ -26,8 +26,11 @@ import msgspec
 from firstfault.checks.suppress import Suppression
 from firstfault.errors import InputError
 from firstfault.model.audit import AuditReport
+from firstfault.model.reading import read_whole
 
 __all__ = ["BASELINE_SCHEMA", "CONFIG_NAME", "AuditConfig", "load_baseline", "load_config", "make_baseline"]
+
+_MAX_BYTES = 64 << 20
 
 CONFIG_NAME = "firstfault.toml"
 BASELINE_SCHEMA = "firstfault.audit-baseline/1"
@@ -90,10 +93,8 @@ def load_config(path: Path | None, *, near: list[Path]) -> AuditConfig:
 
 def _read_config(path: Path) -> AuditConfig:
     try:
-        data = tomllib.loads(path.read_text("utf-8"))
+        data = tomllib.loads(read_whole(path, _MAX_BYTES).decode("utf-8"))
         config = msgspec.convert(data.get("audit", {}), AuditConfig)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise InputError(f"{path}: not a configuration: {error}") from error
     return msgspec.structs.replace(config, source=path.as_posix())
@@ -124,9 +125,7 @@ def load_baseline(path: Path) -> list[Suppression]:
         InputError: It cannot be read or is no baseline.
     """
     try:
-        baseline = msgspec.json.decode(path.read_bytes(), type=Baseline)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        baseline = msgspec.json.decode(read_whole(path, _MAX_BYTES), type=Baseline)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a baseline: {error}") from error
     return [

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from firstfault.cli.output import write_output
+from firstfault.cli.output import complain, write_output
 from firstfault.errors import ExitCode, UsageError
 
 __all__ = ["guard"]
@@ -89,15 +89,16 @@ def _cluster_options(command: Any) -> Any:
 @click.option("--node-role", default="*-eks-node-group-*", show_default=True, help="Role of the nodes.")
 @click.option("--exclude-namespaces", type=_List(), default="kube-system,gpu-operator,kyverno", show_default=True)
 @click.option("--iteration-slo", "iteration_slo_s", default="1.0", show_default=True, help="Seconds of an iteration.")
-@click.option("--keep-edits", "on_edit", flag_value="keep", help="Leave files that somebody changed.")
-@click.option("--overwrite", "on_edit", flag_value="overwrite", help="Replace files that somebody changed.")
+@click.option("--keep-edits", is_flag=True, help="Leave files that somebody changed.")
+@click.option("--overwrite", is_flag=True, help="Replace files that somebody changed.")
 @click.option("--dry-run", is_flag=True, help="Say what would change and write nothing.")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Write the answer there.")
 def render(
     out: Path,
     audit: Path | None,
-    on_edit: str | None,
+    keep_edits: bool,
+    overwrite: bool,
     dry_run: bool,
     format_: str,
     output: Path | None,
@@ -109,8 +110,16 @@ def render(
     from firstfault.guardrails import render as build  # noqa: PLC0415
     from firstfault.report.guard import render_report  # noqa: PLC0415
 
-    built = build(_options(**cluster), list(only) if only is not None else None, audit)
-    changes = plan_tree(out, built.files) if dry_run else apply_tree(out, built.files, on_edit or "refuse")  # type: ignore[arg-type]
+    if keep_edits and overwrite:
+        raise UsageError("--keep-edits and --overwrite exclude each other", "give the one that is meant")
+    options = _options(**cluster)
+    for doubt in options.doubts():
+        complain(doubt)
+    built = build(options, list(only) if only is not None else None, audit)
+    if dry_run:
+        changes = plan_tree(out, built.files)
+    else:
+        changes = apply_tree(out, built.files, "keep" if keep_edits else "overwrite" if overwrite else "refuse")
     write_output(render_report(built, changes, out, format_, dry_run=dry_run), output)
 
 
@@ -125,6 +134,8 @@ def budget(format_: str, output: Path | None, only: Any, **cluster: Any) -> None
     from firstfault.report.guard import budget_report  # noqa: PLC0415
 
     options = _options(**cluster)
+    for doubt in options.doubts():
+        complain(doubt)
     chosen = load_guardrails(options)
     if only is not None:
         chosen = select(chosen, list(only))

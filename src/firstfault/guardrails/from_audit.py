@@ -8,6 +8,7 @@ import msgspec
 
 from firstfault.errors import InputError
 from firstfault.guardrails.spec import Guardrail
+from firstfault.model.reading import read_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Selection", "select_from_audit"]
 
 SCHEMA = "firstfault.audit/1"
+_MAX_BYTES = 256 << 20
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,9 +65,7 @@ def select_from_audit(path: Path, guardrails: list[Guardrail]) -> Selection:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        report = msgspec.json.decode(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        report = msgspec.json.decode(read_whole(path, _MAX_BYTES))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path}: not JSON: {error}", "write it with `firstfault audit PATH --format json`") from error
     findings = report.get("findings") if isinstance(report, dict) else None

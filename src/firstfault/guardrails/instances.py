@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["EFA_INTERFACES", "efa_interfaces", "family", "has_efa"]
+__all__ = ["EFA_INTERFACES", "GPU_TYPES", "efa_interfaces", "family", "has_efa"]
 
 # Network interfaces that can be EFA, per instance type. Source: "Elastic Fabric Adapter for AI/ML and HPC workloads"
 # and "Maximize network bandwidth" in the EC2 user guide. A type that is not here has none as far as we know.
@@ -40,6 +40,25 @@ EFA_INTERFACES: dict[str, int] = {
     "p6-b300.48xlarge": 16,
     "p6e-gb200.36xlarge": 17,
 }
+
+
+_WITHOUT_EFA = {
+    "g4ad": "xlarge 2xlarge 4xlarge 8xlarge 16xlarge",
+    "g4dn": "xlarge 2xlarge 4xlarge",
+    "g5": "xlarge 2xlarge 4xlarge",
+    "g5g": "xlarge 2xlarge 4xlarge 8xlarge 16xlarge metal",
+    "g6": "xlarge 2xlarge 4xlarge",
+    "g6e": "xlarge 2xlarge 4xlarge",
+    "g6f": "large xlarge 2xlarge 4xlarge",
+    "gr6": "4xlarge",
+    "gr6f": "4xlarge",
+    "p2": "xlarge 8xlarge 16xlarge",
+    "p3": "2xlarge 8xlarge 16xlarge",
+}
+GPU_TYPES = frozenset(
+    {*EFA_INTERFACES, *(f"{name}.{size}" for name, sizes in _WITHOUT_EFA.items() for size in sizes.split())}
+)
+"""GPU instance types of EC2 that are known here. Source: "Amazon EC2 accelerated computing instances"."""
 
 
 def efa_interfaces(instance_type: str) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import msgspec
 
 from firstfault.errors import UsageError
-from firstfault.guardrails.instances import EFA_INTERFACES, has_efa
+from firstfault.guardrails.instances import EFA_INTERFACES, GPU_TYPES, family, has_efa
 
 if TYPE_CHECKING:
     from firstfault.guardrails.spec import When
@@ -40,6 +40,8 @@ FEATURES: dict[str, str] = {
 # The versions whose schemas the tests validate against; others in between and after are accepted.
 KUBERNETES_VERSIONS = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
 _OLDEST = (1, 28)
+# Three minor versions a year: what is further away is a slip.
+_NEVER = (1, 60)
 _DAY_S = 86_400
 _DNS_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _ROLE = (r"[\w+=,.@/*?-]+", "the role's name as IAM allows it: letters, digits and +=,.@_-/ (* and ? match)")
@@ -205,6 +207,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
                 f"a smoke period of {self.smoke_period_s} s does not divide the hour",
                 "use 5m, 10m, 15m, 20m, 30m, 1h or 2h",
             )
+        if parse_version(self.kubernetes) >= _NEVER:
+            raise UsageError(
+                f"there is no Kubernetes {self.kubernetes}",
+                f"the rendered files were checked against {KUBERNETES_VERSIONS[0]} to {KUBERNETES_VERSIONS[-1]}",
+            )
         if parse_version(self.kubernetes) < _OLDEST:
             raise UsageError(
                 f"Kubernetes {self.kubernetes} is older than {_OLDEST[0]}.{_OLDEST[1]}",
@@ -212,6 +219,22 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             )
 
         self._refuse_names()
+
+    def doubts(self) -> list[str]:
+        """Return what was given and is not known here, one sentence each: newer than this version, or a slip."""
+        found = []
+        newest = parse_version(KUBERNETES_VERSIONS[-1])
+        if parse_version(self.kubernetes) > newest:
+            found.append(
+                f"Kubernetes {self.kubernetes} is newer than what the rendered files were checked against "
+                f"({KUBERNETES_VERSIONS[0]} to {KUBERNETES_VERSIONS[-1]}); it may refuse what it no longer serves"
+            )
+        for name in self.instance_types:
+            if name not in GPU_TYPES:
+                near = ", ".join(sorted(each for each in GPU_TYPES if family(each) == family(name)))
+                known = near or ", ".join(sorted({family(each) for each in GPU_TYPES})) + " families"
+                found.append(f"no GPU instance type {name} is known, so it counts as one without EFA; known: {known}")
+        return found
 
     def _refuse_names(self) -> None:
         """Refuse names that would end in files which Kubernetes, AWS or a shell reads otherwise than meant.

@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from firstfault.model.smoke import RungName, RungResult
+from firstfault.smoke.presence import Loss
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from firstfault.smoke.options import Options
+    from firstfault.smoke.presence import Presence
 
 __all__ = ["Backend", "climb_backend"]
 
 _IMPORT_S = 60.0
 """For importing PyTorch on a cold node; it is no rung, and no fault of the network."""
+_LOOK_S = 0.2
 _ORDER: tuple[RungName, ...] = ("store", "init", "collective", "bandwidth")
 _WHAT = {
     "store": "join the c10d store",
@@ -40,11 +43,13 @@ class Backend(msgspec.Struct, kw_only=True):
         rungs: In order; the last one may be a failure.
         bus: Bus bandwidth in bytes per second, or None.
         exit_code: Of the process; None when it was ended because a rung took too long.
+        loss: The peer without which it could not go on, or None.
     """
 
     rungs: list[RungResult]
     bus: float | None = None
     exit_code: int | None = None
+    loss: Loss | None = None
 
 
 def _environment(options: Options, descriptor: int) -> dict[str, str]:
@@ -68,8 +73,14 @@ def _environment(options: Options, descriptor: int) -> dict[str, str]:
     }
 
 
-def climb_backend(options: Options, log: Path) -> Backend:
-    """Climb store, init, collective and bandwidth in a child; what it prints goes to `log`."""
+def climb_backend(options: Options, log: Path, presence: Presence) -> Backend:
+    """Climb store, init, collective and bandwidth in a child; what it prints goes to `log`.
+
+    Args:
+        options: Who this rank is and how long each rung may take.
+        log: File for the child's output.
+        presence: Tells when a peer is gone, for which the backend would wait.
+    """
     read_end, write_end = os.pipe()
     try:
         with log.open("ab") as output:
@@ -85,7 +96,7 @@ def climb_backend(options: Options, log: Path) -> Backend:
         os.close(write_end)
         write_end = -1
         try:
-            return _follow(options, child, read_end)
+            return _follow(options, child, _Events(read_end, presence))
         finally:
             if child.poll() is None:
                 # The whole group: NCCL's proxies and data loaders would outlive the process alone.
@@ -97,12 +108,10 @@ def climb_backend(options: Options, log: Path) -> Backend:
             os.close(write_end)
 
 
-def _follow(options: Options, child: subprocess.Popen[bytes], descriptor: int) -> Backend:
-    events = _Events(descriptor)
+def _follow(options: Options, child: subprocess.Popen[bytes], events: _Events) -> Backend:
     if events.next(_IMPORT_S) is None:
         why = "the backend's process ended before PyTorch was imported: see its log"
-        code = child.poll()
-        return Backend(rungs=[RungResult(rung="store", ok=False, seconds=0, why=why)], exit_code=code)
+        return _ended([], "store", 0, why, child, events)
     rungs: list[RungResult] = []
     bus = None
     # The peers' processes may still be importing while this one waits for them in the store.
@@ -113,16 +122,10 @@ def _follow(options: Options, child: subprocess.Popen[bytes], descriptor: int) -
         event = events.next(limit)
         took = round(time.monotonic() - started, 3)
         if event is None:
-            child_ended = child.poll() is not None or events.closed
-            why = (
-                f"the process failed to {_WHAT[rung]}"
-                if child_ended
-                else f"{limit:g} s were not enough to {_WHAT[rung]}"
-            )
-            rungs.append(RungResult(rung=rung, ok=False, seconds=took, why=why))
-            if child_ended:
-                child.wait()
-            return Backend(rungs=rungs, exit_code=child.poll())
+            failed = child.poll() is not None or events.closed
+            late = f"{limit:g} s were not enough to {_WHAT[rung]}"
+            why = f"the process failed to {_WHAT[rung]}" if failed else late
+            return _ended(rungs, rung, took, why, child, events)
         if rung == "collective" and not event["correct"]:
             why = f"all_reduce gave {event['got']:g} instead of {event['wanted']:g}"
             rungs.append(RungResult(rung=rung, ok=False, seconds=took, why=why))
@@ -137,21 +140,46 @@ def _follow(options: Options, child: subprocess.Popen[bytes], descriptor: int) -
     return Backend(rungs=rungs, bus=bus, exit_code=child.returncode)
 
 
-class _Events:
-    """Reads the child's progress, line by line, with a time limit."""
+def _ended(
+    rungs: list[RungResult], rung: RungName, took: float, why: str, child: subprocess.Popen[bytes], events: _Events
+) -> Backend:
+    """Return what a rung's failure leaves: a peer was lost, the child ended, or its time was over."""
+    loss = events.loss
+    if events.closed and loss is None:
+        child.wait()
+    failed = RungResult(rung=rung, ok=False, seconds=took, why=why if loss is None else loss.why)
+    return Backend(rungs=[*rungs, failed], exit_code=child.poll(), loss=loss)
 
-    def __init__(self, descriptor: int) -> None:
+
+class _Events:
+    """Reads the child's progress, line by line, with a time limit.
+
+    Attributes:
+        closed: The child has closed its end.
+        loss: The peer whose loss ended the wait, or None.
+    """
+
+    def __init__(self, descriptor: int, presence: Presence) -> None:
         self._descriptor = descriptor
+        self._readable = select.poll()  # select() takes no descriptor above 1023, and a connection to each rank is open
+        self._readable.register(descriptor, select.POLLIN | select.POLLHUP)
+        self._presence = presence
         self._buffer = b""
         self.closed = False
+        self.loss: Loss | None = None
 
     def next(self, seconds: float) -> dict[str, Any] | None:
-        """Return the next event, or None when none came in time or the child has closed its end."""
+        """Return the next event; None when none came in time, the child has closed its end, or a peer is gone."""
         deadline = time.monotonic() + seconds
         while b"\n" not in self._buffer:
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._descriptor], [], [], left)[0]:
+            if left <= 0:
                 return None
+            if not self._readable.poll(min(left, _LOOK_S) * 1000):
+                self.loss = self._presence.lost()
+                if self.loss is not None:
+                    return None
+                continue
             chunk = os.read(self._descriptor, 65536)
             if not chunk:
                 self.closed = True

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from firstfault.smoke.presence import PROBED
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -50,12 +52,14 @@ class Exchange(msgspec.Struct, kw_only=True):
         to_master: The attempt that counts towards the master port; None on rank 0.
         to_peers: Attempts to other ranks' listeners.
         first_sign: Time (monotonic) of the first attempt that reached a host, or got no answer; None: none at all.
+        held: Connections that stay open, by the other end's rank: the caller closes them.
     """
 
     joined: list[int]
     to_master: Attempt | None = None
     to_peers: list[Attempt] = []
     first_sign: float | None = None
+    held: dict[int, Any] = {}
 
 
 def attempt(address: tuple[str, int], peer: str, seconds: float) -> tuple[Attempt, socket.socket | None]:
@@ -92,6 +96,23 @@ def _read_line(connection: socket.socket) -> dict[str, Any] | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
+
+
+class _Greeting(msgspec.Struct, frozen=True):
+    """What a rank says when it joins: itself, where it listens, and rank 0's address as it sees it."""
+
+    rank: int
+    port: int
+    host: str
+    master: str
+
+
+def _greeting(connection: socket.socket) -> _Greeting | None:
+    """Read a rank's greeting; None when it is something else that connected."""
+    try:
+        return msgspec.convert(_read_line(connection), _Greeting)
+    except msgspec.ValidationError:
+        return None
 
 
 def _send_line(connection: socket.socket, message: dict[str, Any]) -> None:
@@ -155,8 +176,7 @@ def _lead(options: Options, source: str, port: int) -> Exchange:
     joined: dict[int, socket.socket] = {}
     first_sign = None
     deadline = time.monotonic() + options.limits.wait
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(_listener(options.master[1]))
+    with _listener(options.master[1]) as server, contextlib.ExitStack() as stack:
         while len(joined) < options.world_size - 1 and (left := deadline - time.monotonic()) > 0:
             server.settimeout(left)
             try:
@@ -164,32 +184,35 @@ def _lead(options: Options, source: str, port: int) -> Exchange:
             except TimeoutError:
                 break
             connection.settimeout(options.limits.tcp)
-            hello = _read_line(connection)
-            if hello is None or not 0 < int(hello.get("rank", 0)) < options.world_size:
+            hello = _greeting(connection)
+            if hello is None or not 0 < hello.rank < options.world_size:
                 connection.close()
                 continue
-            rank = int(hello["rank"])
+            rank = hello.rank
             if first_sign is None:
                 first_sign = time.monotonic()
-            stack.enter_context(contextlib.closing(connection))
-            joined[rank] = connection
-            table[str(rank)] = {"address": address, "port": int(hello["port"]), "host": str(hello["host"])[:253]}
+            if old := joined.pop(rank, None):
+                old.close()
+            joined[rank] = stack.enter_context(contextlib.closing(connection))
+            table[str(rank)] = {"address": address, "port": hello.port, "host": hello.host[:253]}
             if "0" not in table:
-                table["0"] = {"address": str(hello["master"]), "port": port, "host": source}
+                table["0"] = {"address": hello.master, "port": port, "host": source}
         for connection in joined.values():
             with contextlib.suppress(OSError):
                 _send_line(connection, {"table": table})
         mine = _probe_peers(options, table)
         _await_peers(joined, options)
-    return Exchange(joined=sorted([0, *joined]), to_peers=mine, first_sign=first_sign)
+        stack.pop_all()
+    return Exchange(joined=sorted([0, *joined]), to_peers=mine, first_sign=first_sign, held=dict(joined))
 
 
 def _await_peers(joined: dict[int, socket.socket], options: Options) -> None:
-    """Wait until every peer has probed (it closes its connection), so that no listener goes away too early."""
+    """Wait until every peer has probed (it says so, or is gone), so that no listener goes away too early."""
     for connection in joined.values():
         connection.settimeout(4 * options.limits.tcp)
         with contextlib.suppress(OSError):
-            connection.recv(1)
+            if connection.recv(1, socket.MSG_PEEK) == PROBED:
+                connection.recv(1)
 
 
 def _follow(options: Options, source: str, port: int) -> Exchange:
@@ -210,7 +233,8 @@ def _follow(options: Options, source: str, port: int) -> Exchange:
         made, connection = attempt(options.master, master, options.limits.tcp)
     if connection is None:
         return Exchange(joined=[], to_master=made, first_sign=first_sign)
-    with contextlib.closing(connection):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.closing(connection))
         address = str(connection.getpeername()[0])
         connection.settimeout(options.limits.wait + options.limits.tcp)
         with contextlib.suppress(OSError):
@@ -218,6 +242,11 @@ def _follow(options: Options, source: str, port: int) -> Exchange:
         answer = _read_line(connection)
         table = (answer or {}).get("table") or {}
         peers = _probe_peers(options, table)
+        with contextlib.suppress(OSError):
+            connection.sendall(PROBED)
         # The neighbours may still be probing this rank's listener.
         time.sleep(min(0.2, options.limits.tcp))
-    return Exchange(joined=sorted(map(int, table)), to_master=made, to_peers=peers, first_sign=first_sign)
+        stack.pop_all()
+    return Exchange(
+        joined=sorted(map(int, table)), to_master=made, to_peers=peers, first_sign=first_sign, held={0: connection}
+    )

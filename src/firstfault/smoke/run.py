@@ -19,10 +19,12 @@ from firstfault.smoke.child import climb_backend
 from firstfault.smoke.exchange import Exchange, exchange
 from firstfault.smoke.floors import bandwidth_floor, expected_transport, transport_matches
 from firstfault.smoke.interfaces import interface_problem
+from firstfault.smoke.presence import Presence
 
 if TYPE_CHECKING:
     from firstfault.model import TriageReport
     from firstfault.smoke.options import Options
+    from firstfault.smoke.presence import Loss
 
 __all__ = ["run_smoke"]
 
@@ -42,6 +44,7 @@ class _Run:
         self.lines: list[str] = []
         self.cause: str | None = None
         self.sign: float | None = None
+        self.presence = Presence({})
 
     def add(self, rung: RungName, ok: bool | None, started: float, why: str, peer: str = "") -> None:
         seconds = round(time.monotonic() - started, 3)
@@ -61,12 +64,20 @@ def run_smoke(options: Options, logs: Path) -> SmokeReport:
     """
     run = _Run(options, logs)
     bus, report = None, None
-    if _name(run) and _interface(run) and _tcp(run):
-        if options.preflight and options.backend == "nccl" and not Path("/dev/nvidiactl").exists():
-            run.add("store", None, time.monotonic(), "preflight without a visible GPU: NCCL cannot be entered here")
-        else:
-            bus, report = _backend(run)
-    return _result(run, bus, report)
+    result = None
+    try:
+        if _name(run) and _interface(run) and _tcp(run):
+            if options.preflight and options.backend == "nccl" and not Path("/dev/nvidiactl").exists():
+                run.add("store", None, time.monotonic(), "preflight without a visible GPU: NCCL cannot be entered here")
+            else:
+                bus, report = _backend(run)
+        result = _result(run, bus, report)
+    finally:
+        failed = next((rung for rung in run.rungs if rung.ok is False), None)
+        cause = result.verdict.cause if result and result.verdict else ""
+        why = f"rung {failed.rung} failed: {failed.why}" if failed else "it was interrupted"
+        run.presence.close(ok=result is not None and not run.failed, cause=cause, why=why)
+    return result
 
 
 # -- rungs -------------------------------------------------------------------------------------------------------------
@@ -134,6 +145,7 @@ def _tcp(run: _Run) -> bool:
         run.lines.append(f"cannot listen on port {options.master[1]}: {error}")
         run.add("tcp", False, started, f"cannot listen on {master}: {error.strerror}", master)
         return False
+    run.presence = Presence(found.held)
     run.sign = found.first_sign or started
     run.lines += [each.line(run.host) for each in (found.to_master, *found.to_peers) if each]
     return _judge(run, found, started, master)
@@ -178,8 +190,10 @@ def _backend(run: _Run) -> tuple[float | None, TriageReport]:
     options = run.options
     log = run.logs / f"rank-{options.rank}.log"
     started = time.monotonic()
-    outcome = climb_backend(options, log)
+    outcome = climb_backend(options, log, run.presence)
     run.rungs += outcome.rungs
+    if outcome.loss is not None:
+        _lost(run, outcome.loss)
     report = triage([run.logs])
     if run.failed:
         run.sign = started
@@ -194,6 +208,15 @@ def _backend(run: _Run) -> tuple[float | None, TriageReport]:
     if not run.failed:
         _transport(run, report.transport)
     return outcome.bus, report
+
+
+def _lost(run: _Run, loss: Loss) -> None:
+    """Name what the loss of a peer means to this rank."""
+    run.lines.append(loss.why)
+    if not loss.vanished:
+        run.cause = loss.cause if loss.cause in load_catalogue().cards else None
+    else:
+        run.cause = "network.c10d.store-lost" if loss.rank == 0 else "network.c10d.missing-ranks"
 
 
 def _transport(run: _Run, transport: Transport | None) -> None:

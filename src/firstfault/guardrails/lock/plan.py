@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from firstfault.errors import InputError, LimitError
+from firstfault.errors import InputError
 from firstfault.guardrails.lock.configuration import inline_configured, plain_address
+from firstfault.model.reading import read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,18 +96,14 @@ def read_plan(path: Path) -> Plan:
     """Read a plan.
 
     Args:
-        path: Output of `terraform show -json PLANFILE`.
+        path: Output of `terraform show -json PLANFILE`, as a file, a pipe, or "-" for standard input.
 
     Raises:
         InputError: The file cannot be read or is no such output.
         LimitError: It is larger than 256 MiB.
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise LimitError(f"{path} is larger than {MAX_BYTES >> 20} MiB", "is it really a plan?")
-        data = msgspec.json.decode(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        data = msgspec.json.decode(read_whole(path, MAX_BYTES))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(
             f"{path}: not JSON: {error}",

@@ -1,0 +1,77 @@
+"""Reads one file that has to be read whole (a plan, a report, a configuration), within a limit and without hanging."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from pathlib import Path
+
+from firstfault.errors import InputError, LimitError
+
+__all__ = ["read_whole"]
+
+_CHUNK = 1 << 20
+_WRITER_S = 5.0
+_TICK_S = 0.05
+
+
+def read_whole(path: Path, most: int) -> bytes:
+    """Return the bytes of a file, of a pipe that somebody writes (`<(command)`), or of standard input ("-").
+
+    Args:
+        path: The file.
+        most: The largest size in bytes.
+
+    Raises:
+        InputError: It cannot be read, is a folder or a device, or is a pipe to which nobody writes.
+        LimitError: It is larger.
+    """
+    if str(path) == "-":
+        return _upto(sys.stdin.fileno(), path, most)
+    try:
+        # Without O_NONBLOCK, opening a pipe waits for its writer for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        kind = os.fstat(descriptor).st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISFIFO(kind)):
+            raise InputError(f"{path}: neither a file nor a pipe")
+        start = _first_of_pipe(descriptor, path) if stat.S_ISFIFO(kind) else b""
+        os.set_blocking(descriptor, True)
+        return start + _upto(descriptor, path, most - len(start))
+    finally:
+        os.close(descriptor)
+
+
+def _first_of_pipe(descriptor: int, path: Path) -> bytes:
+    """Wait for a writer: a pipe without one is at its end at once, and one whose writer thinks would block."""
+    deadline = time.monotonic() + _WRITER_S
+    while time.monotonic() < deadline:
+        try:
+            if data := os.read(descriptor, _CHUNK):
+                return data
+        except BlockingIOError:
+            return b""
+        time.sleep(_TICK_S)
+    raise InputError(f"{path}: a pipe to which nobody writes", "name a file, or - for standard input")
+
+
+def _size(limit: int) -> str:
+    return f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit} bytes"
+
+
+def _upto(descriptor: int, path: Path, most: int) -> bytes:
+    parts: list[bytes] = []
+    limit = most
+    try:
+        while data := os.read(descriptor, _CHUNK):
+            parts.append(data)
+            most -= len(data)
+            if most < 0:
+                raise LimitError(f"{path} is larger than {_size(limit)}", "is it really what it should be?")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    return b"".join(parts)
