@@ -44,8 +44,11 @@ def _platform_owns_the_stack(facts: Facts) -> list[Observation]:
     """On nodes of EKS Auto Mode the platform brings driver and plugin; one's own cannot work there."""
     automatic = [item for item in facts.faults if item.signature == "infra.automode.driver-conflict/node-auto"]
     own = _roots(facts, *_OWN_STACK)
-    if not automatic or not own:
+    installed = facts.first("stack.own-daemonset")
+    if not automatic or not (own or installed):
         return []
+    if installed and not own:
+        return [_derived(installed, "infra.automode.driver-conflict", "own-stack-installed", 0.6)]
     return [_derived(own[0], "infra.automode.driver-conflict", "own-stack-on-managed-node", 0.9)]
 
 

@@ -38,6 +38,8 @@ CLASSIFIED_BYTES = 8192
 FIRST_CHUNKS = 16
 SAMPLED = 16
 FINEST_PIECE = 2048
+# An excerpt as people paste it is looked at line by line: the first line with a literal need not be the one that counts.
+EXCERPT = 16 * 1024
 
 
 class ScanProblem(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,7 +241,8 @@ class Scanner:
         data = chunk.read()
         readable = make_readable(data)
         # The last chunk in small pieces: of lines wanted once per piece, the last ones of the source are seen too.
-        piece = max(FINEST_PIECE, len(data) // PIECES) if chunk.is_last else 0
+        fine = 1 if len(data) <= EXCERPT else max(FINEST_PIECE, len(data) // PIECES)
+        piece = fine if chunk.is_last else 0
         once = chunk.is_last or chunk.number < FIRST_CHUNKS or chunk.number % SAMPLED == 0
         return examine(data, readable, self._engine.find(readable, piece, once=once), saturated)
 
