@@ -38,7 +38,7 @@ CLASSIFIED_BYTES = 8192
 FIRST_CHUNKS = 16
 SAMPLED = 16
 FINEST_PIECE = 2048
-# An excerpt as people paste it is looked at line by line: the first line with a literal need not be the one that counts.
+# A pasted excerpt is looked at line by line: the first line that holds a literal need not be the one that counts.
 EXCERPT = 16 * 1024
 
 
