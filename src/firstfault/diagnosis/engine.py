@@ -47,7 +47,7 @@ def diagnose(result: ScanResult) -> TriageReport:
     standing = rank_causes(weigh(facts, derive(facts)), catalogue)
     status = _status(standing, facts)
     if standing is None or status != "fault":
-        missing = what_is_missing(facts, result.sources, None) if status == "unknown" else []
+        missing = what_is_missing(facts, result.sources, None, result.set_aside) if status == "unknown" else []
         return TriageReport(
             status=status,
             verdict=None,
@@ -56,6 +56,7 @@ def diagnose(result: ScanResult) -> TriageReport:
             missing=missing,
             transport=explain_transport(facts, cite),
             serving=serving_of(facts.servers, cite),
+            set_aside=result.set_aside,
             problems=_problems(result),
         )
     transport = explain_transport(facts, cite)
@@ -72,6 +73,7 @@ def diagnose(result: ScanResult) -> TriageReport:
         missing=what_is_missing(facts, result.sources, first.cause),
         transport=transport,
         serving=serving_of(facts.servers, cite),
+        set_aside=result.set_aside,
         problems=_problems(result),
     )
 

@@ -9,20 +9,33 @@ from firstfault.diagnosis.serving import WALLS
 from firstfault.model import Missing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from firstfault.diagnosis.facts import Facts
-    from firstfault.model import SourceInfo
+    from firstfault.model import SetAside, SourceInfo
 
 __all__ = ["what_is_missing"]
 
 
-def what_is_missing(facts: Facts, sources: list[SourceInfo], cause: str | None) -> list[Missing]:
-    """Return what to fetch next, most telling first; empty when the evidence decides."""
+def what_is_missing(
+    facts: Facts, sources: list[SourceInfo], cause: str | None, set_aside: Sequence[SetAside] = ()
+) -> list[Missing]:
+    """Return what to fetch next, most telling first; empty when the evidence decides.
+
+    Args:
+        facts: What is known.
+        sources: What was read.
+        cause: The first cause; None when none is named.
+        set_aside: What was not read as output.
+    """
     missing: list[Missing] = []
     if not any(source.bytes for source in sources):
         missing.append(
             Missing(
                 what="any output of the job",
-                why="the input is empty",
+                why="there is no output of a run among the files, only what is set aside"
+                if set_aside
+                else "the input is empty",
                 command="kubectl logs --prefix --timestamps -l job-name=JOB --all-containers > job.log",
             )
         )

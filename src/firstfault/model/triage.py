@@ -15,6 +15,7 @@ __all__ = [
     "Missing",
     "RuledOut",
     "Serving",
+    "SetAside",
     "SourceInfo",
     "Transport",
     "TransportOption",
@@ -104,6 +105,19 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True):
     lines: int | None
 
 
+class SetAside(msgspec.Struct, frozen=True, kw_only=True):
+    """An input whose text was not taken as output of a run.
+
+    Attributes:
+        kind: What it is: "documentation", "source-code", "prometheus-rules", "binary", "left out" (links, sockets), …
+        why: One phrase; says so where it was read for what configuration files are evidence of.
+    """
+
+    name: str
+    kind: str
+    why: str
+
+
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
     """What would decide an open question, why, and the command that gets it."""
 
@@ -157,6 +171,7 @@ class TriageReport(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         transport: What NCCL's lines say about transports, also where nothing is wrong; the verdict repeats it.
         serving: One entry for each vLLM server of whose memory something is known.
+        set_aside: Inputs whose text was not taken as output of a run, and why.
         problems: Inputs that could not be read, one sentence each. Exit code 2, whatever the others say.
     """
 
@@ -169,4 +184,5 @@ class TriageReport(msgspec.Struct, frozen=True, kw_only=True):
     missing: list[Missing] = []
     transport: Transport | None = None
     serving: list[Serving] = []
+    set_aside: list[SetAside] = []
     problems: list[str] = []

@@ -14,7 +14,7 @@ from firstfault.model.vllm_memory import GIB
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from firstfault.model import Evidence, Ladder, LadderGroup, Serving, Transport, TriageReport, Verdict
+    from firstfault.model import Evidence, Ladder, LadderGroup, Serving, SetAside, Transport, TriageReport, Verdict
 
 __all__ = ["render_triage"]
 
@@ -22,6 +22,7 @@ WIDTH = 100
 LINE_WIDTH = 160
 MOST_GROUPS = 12
 MOST_RUNS = 8
+MOST_NAMES = 5
 
 
 def render_triage(report: TriageReport, format_: str) -> str:
@@ -41,6 +42,7 @@ def render_triage(report: TriageReport, format_: str) -> str:
     if report.transport is not None:
         lines += _transport(report.transport)
     lines += _serving(report.serving)
+    lines += _set_aside(report.set_aside)
     for other in report.others:
         lines += ["", f"Also, independent of it: {other.cause} ({other.confidence:.0%}): {safe(other.title)}"]
         lines += _evidence(other.evidence[:2])
@@ -151,6 +153,19 @@ def _serving(servers: Iterable[Serving]) -> list[str]:
         said = "; ".join(filter(None, [*facts, largest, unknown]))
         lines += [f"  {safe(item.source)}", *_wrapped(said, "    ")]
     return ["", "vLLM", *lines] if lines else []
+
+
+def _set_aside(items: Iterable[SetAside]) -> list[str]:
+    """What was not taken as output of a run, by kind; the names of the first few."""
+    kinds: dict[str, list[str]] = {}
+    for item in items:
+        reason = item.why.removeprefix(f"{item.name}: ").removesuffix("; left out")
+        kinds.setdefault(reason, []).append(item.name)
+    lines: list[str] = []
+    for reason, names in kinds.items():
+        more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+        lines += _wrapped(f"{reason}: {', '.join(names[:MOST_NAMES])}{more}", "  - ")
+    return ["", "Set aside: no run printed it", *lines] if lines else []
 
 
 def _wrapped(text: str, bullet: str) -> list[str]:

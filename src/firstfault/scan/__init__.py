@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO
 
+import msgspec
+
 from firstfault.scan.scanner import ScanProblem, ScanResult, shared_scanner
+from firstfault.scan.set_aside import CONFIGURATION_CAUSES, sift
 from firstfault.scan.sources import Source, SourceProblem, open_sources
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
+
+    from firstfault.model import SetAside
 
 __all__ = ["ScanProblem", "ScanResult", "Source", "SourceProblem", "open_sources", "scan", "scan_sources"]
 
@@ -23,5 +28,26 @@ def scan(paths: Iterable[str | os.PathLike[str]], *, stdin: BinaryIO | None = No
 
 
 def scan_sources(sources: Iterable[Source | SourceProblem]) -> ScanResult:
-    """The same for sources that the caller has opened."""
-    return shared_scanner().scan(sources)
+    """The same for sources that the caller has opened. Files that no run printed are not taken as output."""
+    aside: list[SetAside] = []
+    configuration: dict[str, str] = {}
+    result = shared_scanner().scan(sift(sources, aside, configuration))
+    if configuration:
+        result = _as_configuration(result, configuration)
+    return msgspec.structs.replace(result, set_aside=aside)
+
+
+def _as_configuration(result: ScanResult, kinds: dict[str, str]) -> ScanResult:
+    """Keep of configuration files only what they are evidence of."""
+    return msgspec.structs.replace(
+        result,
+        observations=[
+            item
+            for item in result.observations
+            if item.source not in kinds or item.cause.startswith(CONFIGURATION_CAUSES)
+        ],
+        sources=[
+            msgspec.structs.replace(info, kind=kinds[info.name]) if info.name in kinds else info
+            for info in result.sources
+        ],
+    )

@@ -11,7 +11,7 @@ import msgspec
 
 from firstfault.catalogue import load_catalogue
 from firstfault.errors import InputError
-from firstfault.model import Observation, SourceInfo, TextLine
+from firstfault.model import Observation, SetAside, SourceInfo, TextLine
 from firstfault.scan.children import can_fork, map_shares
 from firstfault.scan.chunks import Chunk, file_chunks, make_readable, stream_chunks
 from firstfault.scan.engine import Engine, load_engine
@@ -61,11 +61,13 @@ class ScanResult(msgspec.Struct, frozen=True, kw_only=True):
         observations: By source in the order of reading, by position within each.
         sources: What was read.
         problems: What could not be read.
+        set_aside: What was not read as output of a run.
     """
 
     observations: list[Observation]
     sources: list[SourceInfo]
     problems: list[ScanProblem] = []
+    set_aside: list[SetAside] = []
 
 
 class _Part(msgspec.Struct):

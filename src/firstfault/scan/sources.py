@@ -199,7 +199,11 @@ class _Walker:
                 if entry.is_symlink():
                     yield from _skip_link(path, root)
                 elif entry.is_dir(follow_symlinks=False):
-                    yield from self.folder(path, root, depth + 1)
+                    if _is_repository(path):
+                        history = InputError(f"{path}: the history of a git repository; left out")
+                        yield SourceProblem(name=str(path), error=history, level="skipped")
+                    else:
+                        yield from self.folder(path, root, depth + 1)
                 else:
                     yield from self.file(path, os.O_RDONLY | NO_FOLLOW)
             except InputError as error:
@@ -288,6 +292,11 @@ def _is_old_tar(block: bytes) -> bool:
     if len(block) < 512 or not block[0] or not field.isdigit() or set(field) & {*b"89"}:
         return False
     return int(field, 8) == sum(block) - sum(block[148:156]) + 8 * 32
+
+
+def _is_repository(path: Path) -> bool:
+    """Say whether a folder is a git repository's own: objects and references, nobody's output."""
+    return (path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()
 
 
 def _skip_link(path: Path, root: Path) -> Iterator[SourceProblem]:

@@ -1,0 +1,220 @@
+"""What gives a file away that no run printed: the grammar of rule files, configuration, source code and binaries.
+
+Data for `set_aside`. Each mark is something that stands at the beginning of a line of such a file; a log that quotes
+one of them does not have the others of its kind.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+__all__ = ["BINARY", "COMPILED_PYTHON", "LANGUAGES", "LOG_LINE", "STRUCTURED", "Language", "Structured"]
+
+BINARY = (
+    b"\x7fELF", b"\x89PNG\r\n", b"\xff\xd8\xff", b"%PDF-", b"MZ\x90\0", b"SQLite format 3\0", b"GGUF",
+    b"\xca\xfe\xba\xbe", b"GIF87a", b"GIF89a", b"\0asm", b"wOFF", b"wOF2", b"!<arch>\n",
+)  # fmt: skip
+COMPILED_PYTHON = re.compile(rb"\A[\x00-\xff]{2}\r\n[\x00-\x03]\0\0\0[\x00-\xff]{8}\xe3", re.DOTALL)
+
+# What the lines of programs begin with: a time, a level, a rank, a process; or the end of a traceback.
+LOG_LINE = re.compile(
+    rb"(?m)^(?:> ?)?[ \t]{0,2}(?:"
+    # times: ISO, syslog, clock, kernel, klog
+    rb"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\d\d:\d\d:\d\d[.,\s]"
+    rb"|\[ *\d+\.\d{3,6}\] |<\d>|[IWEF]\d{4} \d\d:\d\d:\d\d|time=\"|Thu "
+    # levels, ranks, processes
+    rb"|\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|CRITICAL|FATAL|TRACE)\]?[ :]\s*[\w\[(]|\[(?:rank|default)\d+\]:|\[\d+\]:? "
+    rb"|[\w.-]+:\d+:\d+ \[\d+\] |\(\w+[ =]\S*pid=\d+|\S+ NCCL (?:INFO|WARN) |NCCL (?:INFO|WARN)|pod/"
+    # how programs end
+    rb"|Traceback \(most recent call last\)|(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt): |Segmentation fault|Killed"
+    rb"|Aborted|panic: |terminate called|OOMKilled|CUDA error"
+    rb"|(?:srun|slurmstepd|kubectl|Error from server|error|fatal|NVRM|Xid)\b[^\n]{0,40}: |\s+at [\w.]+\("
+    # shells, tables of kubectl and nvidia-smi
+    rb"|\+ [\w./-]+ |[A-Z][A-Z_]+=\S+$|Warning  [A-Z]|Normal  [A-Z]|NAME +READY|Name: {2,}\S|\|\s+\d+\s+NVIDIA)"
+)
+
+
+class Structured(NamedTuple):
+    """A format that is known by several marks, all of which must be there.
+
+    Attributes:
+        hint: A literal that every file of this format has: looked for first, because that is quick.
+    """
+
+    hint: bytes
+    kind: str
+    why: str
+    is_configuration: bool
+    marks: tuple[re.Pattern[bytes], ...]
+
+
+def _format(hint: str, kind: str, why: str, *marks: str, is_configuration: bool = False) -> Structured:
+    compiled = tuple(re.compile(mark.encode(), re.MULTILINE) for mark in marks)
+    return Structured(hint.encode(), kind, why, is_configuration, compiled)
+
+
+STRUCTURED = (
+    _format(
+        "rule_files:",
+        "prometheus-tests",
+        "unit tests of alerting rules",
+        r"^rule_files:",
+        r"^tests:",
+        r"^\s*- ?\w+:|input_series:",
+    ),
+    _format(
+        "expr:",
+        "prometheus-rules",
+        "alerting or recording rules",
+        r"^\s*(?:- )?(?:alert|record): ?\S",
+        r"^\s*(?:- )?expr: ?\S",
+        r"^\s*(?:- )?(?:groups|rules|spec|[\w.-]+): *$",
+        is_configuration=True,
+    ),
+    _format(
+        "scrape_configs:",
+        "prometheus-config",
+        "a configuration of Prometheus or of a collector",
+        r"^\s*scrape_configs: *$",
+        r"^\s*- job_name: ?\S",
+        is_configuration=True,
+    ),
+    _format(
+        "receivers:",
+        "alertmanager-config",
+        "a configuration of Alertmanager",
+        r"^route: *$",
+        r"^receivers: *$",
+        is_configuration=True,
+    ),
+    _format(".PHONY:", "makefile", "a makefile", r"^\.PHONY: ?\w", r"^[\w./-]+:[^=\n]*\n\t"),
+    _format(
+        "id: ",
+        "fault-card",
+        "a card of the fault catalogue",
+        r"^id: [a-z]+\.[\w.-]+ *$",
+        r"^(?:signatures|what|title):",
+        r"^\s+(?:pattern|text):|^fix:",
+    ),
+    _format(
+        "pattern: ",
+        "fault-signals",
+        "patterns of the fault catalogue",
+        r"^(?:signals|rungs): *$",
+        r"^\s+- \{?id: ",
+        r"\bpattern: ",
+    ),
+    _format(
+        "origins:", "fault-signals", "codes of the fault catalogue", r"^named: *$", r"^origins: *$", r"^actions: *$"
+    ),
+    _format(
+        "explains: ",
+        "fault-signals",
+        "rules of the fault catalogue",
+        r"^causality: *$",
+        r"^\s+- \{?by: ",
+        r"\bexplains: ",
+    ),
+    _format(
+        "cause: ",
+        "test-cases",
+        "cases for a test, with what is expected of them",
+        r"^- (?:name|id): ",
+        r"^  cause: ?\S",
+        r"^  (?:log|text|lines|files|sources?): ?",
+    ),
+    _format(
+        '"cause"',
+        "test-cases",
+        "cases for a test, with what is expected of them",
+        r"\A\{\"id\": ?\"",
+        r"\"cause\": ?\"",
+        r"\"files\": ?\{",
+    ),
+    _format("jobs:", "workflow", "a CI workflow", r"^jobs: *$", r"^\s+(?:runs-on|uses|steps): ?"),
+    _format(
+        "{{",
+        "helm-template",
+        "a template of a Helm chart",
+        r"\{\{-? *(?:if|include|range|with|define|toYaml|\.Values|- )",
+        r"\{\{-? *end\b|\.Values\.",
+        r"^\s*[\w.-]+: ?",
+        is_configuration=True,
+    ),
+    _format('"panels"', "dashboard", "a Grafana dashboard", r"\"panels\"\s*:", r"\"(?:schemaVersion|templating)\"\s*:"),
+    _format(
+        "FROM ",
+        "dockerfile",
+        "a Dockerfile",
+        r"^FROM \S+",
+        r"^(?:RUN|COPY|ENTRYPOINT|CMD) ",
+        r"^(?:ENV|WORKDIR|ARG|EXPOSE|USER|RUN|COPY) ",
+        is_configuration=True,
+    ),
+    _format(
+        " {",
+        "terraform-source",
+        "Terraform source",
+        r"^(?:(?:resource|module|variable|data|provider|output) \"[^\"\n]+\"(?: \"[^\"\n]+\")?|terraform|locals) \{",
+        r"^\}",
+        r"^ +[\w.]+ += |^ +[\w-]+ (?:\"\w+\" )?\{",
+    ),
+    _format(
+        "@@ -",
+        "patch",
+        "a patch of source code",
+        r"^(?:diff --git a/|--- (?:a/|/dev/null))",
+        r"^\+\+\+ (?:b/|/dev/null)",
+        r"^@@ -\d+",
+    ),
+    _format(
+        "#!", "shell-script", "a shell script", r"\A#!\s*/\S*\b(?:env +)?(?:ba|da|z|k)?sh\b", is_configuration=True
+    ),
+    _format("#!", "source-code", "a script", r"\A#!\s*/\S*\b(?:env +(?:-S +)?)?(?:python|perl|ruby|node|lua)[\d.]*"),
+)
+
+
+Language = tuple[bytes, str, re.Pattern[bytes], int]
+
+
+def _language(hint: str, name: str, wanted: int, *lines: str) -> Language:
+    return hint.encode(), name, re.compile(f"^(?:{'|'.join(lines)})".encode(), re.MULTILINE), wanted
+
+
+# (literal that is in every file, language, lines that only its source has, how many different ones there must be)
+LANGUAGES = (
+    _language(
+        "import ", "Python", 3,
+        r"import \w[\w., ]*$", r"from [\w.]+ import ", r"(?:async )?def \w+\(", r"class \w+[:(]", r"if __name__ == ",
+        r"@[\w.]+\(?",
+    ),
+    _language(
+        "\n#", "C or C++", 4,
+        r"#include [<\"]", r"#(?:ifn?def|define|pragma|endif)\b", r"namespace \w+", r"\}[ ;]*$",
+        r"(?:static|extern|struct|enum|typedef|template|class|using)\b[^\n]*[;{]$",
+    ),
+    _language(
+        "package ", "Go", 4,
+        r"package \w+$", r"import (?:\(|\")", r"func (?:\(\w+ \*?\w+\) )?\w+\(", r"type \w+ (?:struct|interface)",
+        r"\)$", r"\}$",
+    ),
+    _language(
+        "fn ", "Rust", 4,
+        r"use \w+(?:::|;)", r"(?:pub )?(?:fn|struct|enum|mod|trait) \w+", r"impl\b", r"#\[\w+", r"\}$",
+    ),
+    _language(
+        "\n}", "JavaScript", 4,
+        r"import [^\n]* from ['\"]", r"export (?:default|const|function|class)", r"(?:const|let|var) \w+ =",
+        r"function \w+\(", r"\}\)?;?$",
+    ),
+    _language(
+        "package ", "Java", 4,
+        r"package [\w.]+;", r"import [\w.*]+;", r"public (?:final |abstract )?(?:class|interface|enum) \w+", r"\}$",
+    ),
+    _language(
+        "]\n", "TOML", 4,
+        r"\[(?:project|build-system|tool\.[\w.-]+|package|dependencies)\]", r"\[\[?[\w.-]+\]\]?$",
+        r"[\w-]+ = [\"\[\d{tf]",
+    ),
+)  # fmt: skip

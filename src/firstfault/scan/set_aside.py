@@ -1,0 +1,181 @@
+"""Tells files that no run printed (rule files, documentation, source code) from output: their text is no evidence.
+
+A folder that somebody hands over often is a repository: logs, and beside them alerting rules, runbooks and tests that
+quote the very messages that the catalogue looks for. What a file is, is told from its content. In doubt it is read: a
+page with lines of a log in it is taken for the paste of somebody who needs help, not for documentation.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from firstfault.errors import InputError
+from firstfault.model import SetAside
+from firstfault.scan.document_marks import BINARY, COMPILED_PYTHON, LANGUAGES, LOG_LINE, STRUCTURED
+from firstfault.scan.sources import HEAD_BYTES, Source, SourceProblem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from firstfault.scan.document_marks import Language, Structured
+
+__all__ = ["CONFIGURATION_CAUSES", "Document", "document_in", "sift"]
+
+# What a configuration file is evidence of: that nobody would notice, which is judged from such files.
+CONFIGURATION_CAUSES = "observability."
+TAIL_BYTES = 32 * 1024
+MOST_LINES = 4000
+BEGINNING, MOSTLY = 4096, 0.4
+
+
+class Document(NamedTuple):
+    """What a file is, instead of output.
+
+    Attributes:
+        kind: Short name for the report.
+        why: What gives it away.
+        is_configuration: Whether it is read for the causes that are judged from configuration.
+    """
+
+    kind: str
+    why: str
+    is_configuration: bool = False
+
+
+def sift(
+    sources: Iterable[Source | SourceProblem], aside: list[SetAside], configuration: dict[str, str]
+) -> Iterator[Source | SourceProblem]:
+    """Yield what is to be read; put the rest into the two collections.
+
+    Args:
+        sources: What there is.
+        aside: Takes what is not read: documents, and links, sockets and the like, which are left out on purpose.
+        configuration: Takes name and kind of the sources that are read as configuration only.
+    """
+    for source in sources:
+        if isinstance(source, SourceProblem):
+            if source.level == "skipped":
+                aside.append(SetAside(name=source.name, kind="left out", why=source.error.what))
+            else:
+                yield source
+            continue
+        try:
+            document = document_in(source.head())
+            if document is not None and source.path is not None:
+                document = document_in(_with_end(source, source.path))
+        except (InputError, OSError):
+            document = None  # whoever reads it says what is wrong
+        if document is None:
+            yield source
+        elif document.is_configuration:
+            configuration[source.name] = document.kind
+            aside.append(SetAside(name=source.name, kind=document.kind, why=f"{document.why}; read as configuration"))
+            yield source
+        else:
+            aside.append(SetAside(name=source.name, kind=document.kind, why=document.why))
+
+
+def _with_end(source: Source, path: Path) -> bytes:
+    """Return the beginning of a file, and of a large one its end too: a job may print its script before it runs."""
+    head = source.head()
+    if len(head) < HEAD_BYTES:
+        return head
+    with path.open("rb") as file:
+        file.seek(max(file.seek(0, 2) - TAIL_BYTES, HEAD_BYTES))
+        return head + b"\n" + file.read(TAIL_BYTES)
+
+
+# With a blank line before it and none of its kind behind it, unlike the comments of scripts and of programs' output.
+_HEADING = re.compile(rb"(?:\A|\n[ \t]*\r?\n)#{1,6} [^\n]*\w[^\n]*\r?\n(?!#)")
+_TABLE = re.compile(rb"(?m)^\|[ :]*-{3,}|^[^\n|]+\|[ :]*-{3,}")
+_LINK = re.compile(rb"\]\((?!data:)[^)\s]+\)")
+# Programs print headings and tables too, but no code marks, emphasis or links.
+_MARKUP = re.compile(rb"(?m)^[ \t]*(?:```|~~~)|\]\([^)\s]+\)|\*\*\w[^*\n]*\*\*|(?<![`\w])`[^`\n]+`(?!`)|^\|[ :]*-{3,}")
+_FENCE = re.compile(rb"(?m)^[ \t]*(?:```|~~~)")
+_DIRECTIVE = re.compile(rb"(?m)^\.\. (?:code-block|toctree|note|image|literalinclude|contents|_\w+):")
+# The headings of issue templates and of what people write who ask for help.
+_ASKS = re.compile(
+    rb"(?im)^#{1,6} [^\n]*(?:describe the (?:bug|issue)|your current environment|to reproduce|steps to|reproduction|"
+    rb"expected (?:behaviou?r|result)|actual (?:behaviou?r|result)|what happened|bug (?:report|description)|"
+    rb"relevant log|error (?:message|log)|stack ?trace|\xf0\x9f\x90\x9b)|^(?:\*\*)?(?:describe the bug|what happened)"
+)
+# Where a page quotes lines of a log, these headings too say that it is about one incident.
+_TELLS = re.compile(
+    rb"(?im)^#{1,6} +(?:full |relevant |my |our |the )?(?:logs?|output|environment|versions?|setup|question|problem|"
+    rb"what (?:i|we) (?:tried|see|did)|symptoms?)\b[^\n]{0,20}$"
+)
+_PAGE_HINTS = (b"```", b"~~~", b"](", b"**", b"`", b"|-", b"| -", b"\n.. ")
+_PAGE_BEGINS = (b"#", b"<!--", b"---\n", b"[![", b"<p", b"<h1", b"<div", b"![")
+SMALL_SHARE, TINY_SHARE = 0.15, 0.05
+LONG_RUN = 4
+SURE_MARKS = 3
+
+
+def document_in(sample: bytes) -> Document | None:
+    """Return what a file is that no run printed, or None for output, and for everything that may be output.
+
+    Args:
+        sample: The file, or its beginning and its end.
+    """
+    if sample.startswith(BINARY) or COMPILED_PYTHON.match(sample):
+        return Document("binary", "a binary file, not text")
+    languages = [each for each in LANGUAGES if each[0] in sample]
+    formats = [each for each in STRUCTURED if each.hint in sample]
+    beginning = sample[:BEGINNING]
+    if not languages and not formats and not any(hint in sample for hint in _PAGE_HINTS):
+        return None  # most logs, at the least cost
+    if len(LOG_LINE.findall(beginning)) > MOSTLY * beginning.count(b"\n"):
+        return None
+    lines = sample.count(b"\n") - sample.count(b"\n\n") + 1
+    logs = len(LOG_LINE.findall(sample))
+    if logs > SMALL_SHARE * lines:
+        return None
+    return _page(sample, lines, logs) or _code(sample, languages, logs) or _structured(sample, formats, lines, logs)
+
+
+def _code(sample: bytes, languages: Sequence[Language], logs: int) -> Document | None:
+    for _, language, mark, wanted in languages if not logs else ():  # a job may print its own script
+        if len({match[0] for match in mark.finditer(sample)}) >= wanted:
+            return Document("source-code", f"source code ({language})")
+    return None
+
+
+def _structured(sample: bytes, formats: Sequence[Structured], lines: int, logs: int) -> Document | None:
+    for each in formats:
+        sure = len(each.marks) >= SURE_MARKS or logs <= TINY_SHARE * lines
+        if sure and all(mark.search(sample) for mark in each.marks):
+            return Document(each.kind, each.why, each.is_configuration)
+    return None
+
+
+def _page(sample: bytes, lines: int, logs: int) -> Document | None:
+    """Tell documentation from the page of somebody who pastes a log with some words around it."""
+    if _DIRECTIVE.search(sample) and logs <= TINY_SHARE * lines:
+        return Document("documentation", "a page of documentation (reStructuredText)")
+    headings = len(_HEADING.findall(sample))
+    if not headings or not _MARKUP.search(sample) or not sample.lstrip(b"\xef\xbb\xbf \r\n").startswith(_PAGE_BEGINS):
+        return None
+    prose = _without_fences(sample)
+    structure = min(headings, 3) + 2 * bool(_TABLE.search(prose)) + (len(_LINK.findall(prose)) >= 2)
+    if structure < 2 + bool(logs) or _ASKS.search(prose) or (logs and _TELLS.search(prose)):
+        return None
+    if logs > TINY_SHARE * lines and (logs > SMALL_SHARE * lines or _longest_run(sample) >= LONG_RUN):
+        return None
+    return Document("documentation", "a page of documentation (Markdown)")
+
+
+def _without_fences(sample: bytes) -> bytes:
+    """Return the page without what stands between code fences, where headings are comments."""
+    parts = _FENCE.split(sample)
+    return b"".join(parts[::2])
+
+
+def _longest_run(sample: bytes) -> int:
+    """Return how many lines of a log follow each other at most."""
+    longest = run = 0
+    for line in sample.split(b"\n")[:MOST_LINES]:
+        run = run + 1 if LOG_LINE.match(line) else 0
+        longest = max(longest, run)
+    return longest

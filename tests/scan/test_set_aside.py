@@ -1,0 +1,234 @@
+"""Files that no run printed are no evidence; whatever may be output is read."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from firstfault import triage
+from firstfault.report import render_triage
+from firstfault.scan.set_aside import document_in
+
+ROOT = Path(__file__).parents[2]
+FALLEN = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+KERNEL = f"[ 1234.567890] {FALLEN}\n"
+RULES = f"""\
+groups:
+  - name: gpu
+    rules:
+      - alert: GpuLost
+        expr: DCGM_FI_DEV_XID_ERRORS == 79
+        for: 0s
+        annotations:
+          description: "{FALLEN}"
+"""
+README = f"""\
+# Runbook
+
+How we handle broken GPUs; see [the dashboard](dash.md) and [the rules](rules.md).
+
+## A GPU is gone
+
+The kernel prints `{FALLEN}`. Drain the node:
+
+```console
+$ kubectl drain NODE
+```
+
+| XID | meaning |
+| --- | --- |
+| 79 | the GPU has fallen off the bus |
+"""
+PYTHON = f'''\
+"""Watches the kernel log."""
+
+import re
+from pathlib import Path
+
+PATTERN = re.compile(r"GPU has fallen off the bus")
+
+
+def watch(path: Path) -> bool:
+    """Say whether a line such as the next one is there.
+
+        {FALLEN}
+    """
+    return PATTERN.search(path.read_text()) is not None
+'''
+CPP = f"""\
+#include <cstdio>
+#include "watch.h"
+
+namespace gpu {{
+static const char* kSample = "{FALLEN}";
+}}  // namespace gpu
+#define LOST 79
+"""
+CARD = f"""\
+id: driver.gpu.fallen-off
+title: The GPU has fallen off the bus
+what: |
+  {FALLEN}
+signatures:
+  - id: xid
+    pattern: 'fallen off the bus'
+    samples:
+      - text: '{FALLEN}'
+"""
+PATCH = f"""\
+diff --git a/watch.py b/watch.py
+--- a/watch.py
++++ b/watch.py
+@@ -1,2 +1,3 @@
+ import re
++SAMPLE = "{FALLEN}"
+"""
+DASHBOARD = json.dumps({"title": FALLEN, "schemaVersion": 39, "panels": [{"type": "graph", "title": FALLEN}]}, indent=1)
+DOCUMENTS = {
+    "prometheus-rules": RULES,
+    "documentation": README,
+    "source-code": PYTHON,
+    "fault-card": CARD,
+    "patch": PATCH,
+    "dashboard": DASHBOARD,
+    "workflow": f"on: push\njobs:\n  test:\n    runs-on: ubuntu-latest\n    steps:\n      - run: echo '{FALLEN}'\n",
+    "terraform-source": f'variable "x" {{\n  description = "{FALLEN}"\n}}\nresource "a" "b" {{\n  x = 1\n}}\n',
+    "shell-script": f"#!/usr/bin/env bash\nset -eu\ngrep -q '{FALLEN}' /var/log/kern.log\n",
+    "binary": "\x7fELF\x02\x01\x01" + FALLEN,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_a_document_is_no_evidence_of_a_fault(tmp_path, kind):
+    """Its text quotes the very message that the catalogue looks for: nothing is made of that, and the report says why."""
+    (tmp_path / "file").write_text(DOCUMENTS[kind])
+    report = triage([tmp_path])
+    assert report.status == "unknown"
+    (aside,) = report.set_aside
+    assert (aside.kind, aside.name) == (kind, str(tmp_path / "file"))
+    assert aside.why
+
+
+@pytest.mark.parametrize("name", ["kern.log", "README.md", "rules.yaml", "watch.py"])
+def test_a_log_is_read_whatever_its_name(tmp_path, name):
+    """Content decides."""
+    (tmp_path / name).write_text(KERNEL)
+    report = triage([tmp_path])
+    assert report.verdict.cause == "driver.gpu.fallen-off"
+    assert report.set_aside == []
+
+
+def test_a_log_beside_documents_is_found(tmp_path):
+    """A repository with logs in it: the log speaks, the rest does not, in a folder and in an archive."""
+    for name, text in DOCUMENTS.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+    (tmp_path / "rank0.log").write_text(
+        "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.\n"
+    )
+    packed = tmp_path.parent / f"{tmp_path.name}.tar"
+    with tarfile.open(packed, "w") as archive:
+        archive.add(tmp_path, "repository")
+    for path in (tmp_path, packed):
+        report = triage([path])
+        assert report.verdict.cause == "workload.cuda.oom"
+        assert report.others == []
+        assert len(report.set_aside) == len(DOCUMENTS)
+
+
+PASTES = {
+    "an issue with its template": "### Your current environment\n\nSee [docs](a) and [more](b).\n\n### 🐛 Describe the bug\n\n```text\n" + FALLEN + "\n```\n",
+    "a few words and a fence": "# GPU job dies\n\nAfter the upgrade we see:\n\n```\n" + FALLEN + "\n```\n\n**Any idea?**\n",
+    "a page full of log lines": "# Notes\n\nSee [a](b) and [c](d).\n\n## Then\n\n```\n" + KERNEL * 12 + "```\n\n## And\n\nMore.\n",
+    "sections of a report": "# Node down\n\n## Environment\n\n`p5.48xlarge`, [AMI](x), [driver](y)\n\n## Logs\n\n```\n" + KERNEL + "```\n\n## What I tried\n\nReboot.\n",
+    "quoted mail": "> # Hi\n>\n> " + KERNEL,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PASTES)
+def test_a_page_of_somebody_who_needs_help_is_read(tmp_path, name):
+    """Markdown around a log does not make it documentation."""
+    (tmp_path / "issue.md").write_text(PASTES[name])
+    report = triage([tmp_path])
+    assert report.verdict is not None, report.set_aside
+    assert report.verdict.cause == "driver.gpu.fallen-off"
+
+
+OUTPUT = {
+    "a job that prints its script": PYTHON + "RuntimeError: " + "CUDA out of memory\n",
+    "nccl-tests": "# nThread 1 nGpus 8 minBytes 8\n#\n# Using devices\nnode: Test CUDA failure common.cu:941 'x'\n",
+    "RAS": "##### text at 08:18:17\nNCCL version 2.28.9 compiled with CUDA 13.0\n\nJob summary\n===========\n",
+    "a unit file": "# /etc/systemd/system/x.service\n[Unit]\nDescription=x\n\n[Service]\nExecStart=/bin/x\nRestart=always\n",
+    "yaml of an object": "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\nstatus:\n  phase: Failed\n",
+    "ethtool": "NIC statistics:\n     rx_packets: 1\n     tx_errors: 9\n",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("name", OUTPUT)
+def test_output_that_looks_a_little_like_a_document_is_read(name):
+    """In doubt a file is read."""
+    assert document_in(OUTPUT[name].encode()) is None
+
+
+def test_a_large_script_with_output_behind_it_is_read(tmp_path):
+    """The beginning is source code; the end, where the fault stands, is not."""
+    path = tmp_path / "job.out"
+    path.write_text("".join(f"def step{n}():\n    return {n}\n" for n in range(5000)) + "import a\n" + KERNEL)
+    assert triage([path]).verdict.cause == "driver.gpu.fallen-off"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ('groups:\n- name: a\n  rules:\n  - alert: A\n    expr: absent(kube_node_status_allocatable{resource="nvidia_com_gpu"})\n', "observability.alert.absent-pitfall"),
+        ("global:\n  scrape_interval: 5m\nscrape_configs:\n  - job_name: dcgm\n", "observability.exporter.slow-interval"),
+        ("#!/bin/bash\nexport TORCH_NCCL_TRACE_BUFFER_SIZE=0\ntorchrun train.py\n", "observability.flightrecorder.off"),
+    ],
+)  # fmt: skip
+def test_configuration_is_evidence_of_what_is_judged_from_it(tmp_path, text, cause):
+    """A rule that never fires is a fault of the rule file; the report says that it was read as configuration."""
+    (tmp_path / "file").write_text(text)
+    report = triage([tmp_path])
+    assert report.verdict.cause == cause
+    assert "read as configuration" in report.set_aside[0].why
+    assert report.sources[0].kind == report.set_aside[0].kind
+
+
+def test_our_own_repository_names_no_fault():
+    """Cards, signals, pages and source of this project quote every message there is."""
+    found = triage([ROOT / "src" / "firstfault" / "catalogue", ROOT / "src" / "firstfault" / "diagnosis"])
+    assert found.verdict is None
+    assert len(found.set_aside) > 200
+
+
+def test_what_is_left_out_on_purpose_is_no_failure(tmp_path):
+    """A link that leads out, a pipe and the history of a repository are told, and do not count as unreadable."""
+    (tmp_path / "a.log").write_text(KERNEL)
+    (tmp_path / "out").symlink_to("/etc/hostname")
+    history = tmp_path / ".git"
+    for name in ("objects", "refs"):
+        (history / name).mkdir(parents=True)
+    (history / "HEAD").write_text("ref: refs/heads/main\n")
+    (history / "COMMIT_EDITMSG").write_text(FALLEN)
+    report = triage([tmp_path])
+    assert report.problems == []
+    assert {Path(item.name).name for item in report.set_aside} == {"out", ".git"}
+    assert [Path(item.name).name for item in report.sources] == ["a.log"]
+
+
+def test_a_stream_is_judged_too():
+    """Standard input gets the same look as a file, and can still be read afterwards."""
+    assert triage(["-"], stdin=io.BytesIO(README.encode())).set_aside[0].kind == "documentation"
+    assert triage(["-"], stdin=io.BytesIO(KERNEL.encode())).verdict.cause == "driver.gpu.fallen-off"
+
+
+def test_the_text_report_says_what_was_set_aside(tmp_path):
+    """A person sees it at the end of the report."""
+    (tmp_path / "README.md").write_text(README)
+    text = render_triage(triage([tmp_path]), "text")
+    assert "Set aside: no run printed it" in text
+    assert "a page of documentation (Markdown)" in text
