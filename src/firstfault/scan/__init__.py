@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 
 from firstfault.scan.scanner import ScanProblem, ScanResult, shared_scanner
-from firstfault.scan.set_aside import CONFIGURATION_CAUSES, sift
+from firstfault.scan.set_aside import is_of_configuration, sift
 from firstfault.scan.sources import Source, SourceProblem, open_sources
 
 if TYPE_CHECKING:
@@ -41,11 +41,7 @@ def _as_configuration(result: ScanResult, kinds: dict[str, str]) -> ScanResult:
     """Keep of configuration files only what they are evidence of."""
     return msgspec.structs.replace(
         result,
-        observations=[
-            item
-            for item in result.observations
-            if item.source not in kinds or item.cause.startswith(CONFIGURATION_CAUSES)
-        ],
+        observations=[item for item in result.observations if item.source not in kinds or is_of_configuration(item)],
         sources=[
             msgspec.structs.replace(info, kind=kinds[info.name]) if info.name in kinds else info
             for info in result.sources

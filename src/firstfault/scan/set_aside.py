@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from firstfault.model import Observation
     from firstfault.scan.document_marks import Language, Structured
 
-__all__ = ["CONFIGURATION_CAUSES", "Document", "document_in", "sift"]
+__all__ = ["Document", "document_in", "is_of_configuration", "sift"]
 
-# What a configuration file is evidence of: that nobody would notice, which is judged from such files.
-CONFIGURATION_CAUSES = "observability."
+# What a configuration file is evidence of: that nobody would notice, which is judged from such files, and what it sets.
+_CONFIGURATION_CAUSES = "observability."
+_CONFIGURATION_SIGNALS = tuple(
+    f"signal/{name}" for name in ("monitoring.", "health.alert", "health.scrape", "clusterpolicy.", "nccl.debug")
+)
 TAIL_BYTES = 32 * 1024
 MOST_LINES = 4000
 BEGINNING, MOSTLY = 4096, 0.4
@@ -75,6 +79,11 @@ def sift(
             yield source
         else:
             aside.append(SetAside(name=source.name, kind=document.kind, why=document.why))
+
+
+def is_of_configuration(item: Observation) -> bool:
+    """Say whether a line of a configuration file counts."""
+    return item.cause.startswith(_CONFIGURATION_CAUSES) or item.signature.startswith(_CONFIGURATION_SIGNALS)
 
 
 def _with_end(source: Source, path: Path) -> bytes:
