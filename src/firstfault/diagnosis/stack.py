@@ -104,9 +104,9 @@ def _mesh_between_ranks(facts: Facts) -> list[Observation]:
 
 def _unlisted_xid(facts: Facts) -> list[Observation]:
     """An XID of a driver that is newer than the table: the code itself is all there is to say."""
-    table = load_xid_table()
     for item in facts.signals.get("xid.any", ()):
         code = int(item.fields["xid"])
+        table = load_xid_table()  # only where there is an XID: it takes longer than all the rest
         if code not in table.codes and code not in table.named:
             return [_derived(item, f"driver.xid.{code}", "unlisted", 0.55)]
     return []
