@@ -108,3 +108,26 @@ def test_a_rule_that_never_ends_does_not_swallow_the_source():
     lines = texts(endless)
     assert lines[-1] == "tail: end"
     assert max(map(len, lines)) < 1000
+
+
+def test_values_say_which_part_of_the_operator_is_off():
+    kind, lines = read(
+        "dcgmExporter:\n  # metrics\n  enabled: true\n  serviceMonitor:\n    enabled: false\n"
+        "devicePlugin:  # by hand\n  version: v0.17.1\n  enabled: false\ntoolkit:\n  enabled: false\n"
+    )
+    assert kind == "monitoring"
+    assert [line.text for line in lines if line.text.startswith("values ")] == ["values devicePlugin.enabled=false"]
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        "kind: HelmRelease\nspec:\n  values:\n    dcgmExporter:\n      enabled: false\n",
+        "kind: HelmChart\nspec:\n  valuesContent: |-\n    dcgmExporter:\n      enabled: false\n",
+        "kind: Application\nspec:\n  source:\n    helm:\n      valuesObject: {dcgmExporter: {enabled: false}}\n",
+        "kind: ClusterPolicy\nspec:\n  dcgmExporter:\n    enabled: false\n",
+    ],
+)
+def test_a_release_says_which_part_of_the_operator_is_off(release: str):
+    _, lines = read(f"apiVersion: example.com/v1\nmetadata: {{name: gpu-operator}}\n{release}")
+    assert "values dcgmExporter.enabled=false" in [line.text for line in lines]

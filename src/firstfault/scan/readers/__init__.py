@@ -44,7 +44,17 @@ _CANDIDATES: tuple[tuple[str, str, tuple[bytes, ...]], ...] = (
     (
         "monitoring",
         "MONITORING",
-        (b"alert:", b"job_name:", b"scrape_configs:", b"kind:", b"name: NCCL_", b"name: TORCH_", b"name: DCGM_"),
+        (
+            b"alert:",
+            b"job_name:",
+            b"scrape_configs:",
+            b"kind:",
+            b"name: NCCL_",
+            b"name: TORCH_",
+            b"name: DCGM_",
+            b"dcgmExporter:",
+            b"devicePlugin:",
+        ),
     ),
     ("documents", "KUBERNETES_YAML", (b"apiVersion:", b"kind:", b"containerStatuses:", b"status:")),
     ("json_lines", "JSON_LINES", (b'{"', b"{\n", b"{\r\n")),

@@ -12,7 +12,7 @@ RESOURCE_PREFIXES = ("nvidia.com/", "vpc.amazonaws.com/efa", "amd.com/")
 ENV_NAME = re.compile(
     r"(?:NCCL|FI|TORCH|MASTER|VLLM|GLOO|UCX|CUDA|NVIDIA|PET)_\w+|WORLD_SIZE|RANK|LOCAL_RANK|NODE_RANK"
 )
-_PARTS = {"Device Plugin": "devicePlugin", "Driver": "driver", "Toolkit": "toolkit"}
+_PARTS = {"Device Plugin": "devicePlugin", "Dcgm Exporter": "dcgmExporter", "Driver": "driver", "Toolkit": "toolkit"}
 _TOP = re.compile(r"^([A-Z][\w /()-]{0,40}):(?: +(.*))?$")
 _FIELD = re.compile(r"^( +)([\w./ -]{1,80}?):(?: +(.*))?$")
 _EVENT = re.compile(r"^ +(Normal|Warning) {2,}(\S+) {2,}(\S+(?: \([^)]*\))?) {2,}(\S+(?:, \S+)*) {2,}(.*)$")
@@ -61,8 +61,9 @@ class DescribeParser:
             f"{part}.enabled={self._policy.get(part, '')}" for part in ("devicePlugin", "driver", "toolkit")
         )
         fact = f"clusterpolicy {self._name} state={self._policy.get('state', '')} {parts}"
+        off = ["values dcgmExporter.enabled=false"] if self._policy.get("dcgmExporter") == "false" else []
         self._policy = {}
-        return [fact]
+        return [fact, *off]
 
     def _spec(self, text: str) -> list[str] | None:
         """Take a line of Spec: which part of the operator it is about, and whether that is enabled."""

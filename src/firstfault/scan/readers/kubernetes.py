@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from firstfault.scan.readers import kubernetes_network as network
+from firstfault.scan.readers.base import RawLine
 from firstfault.scan.readers.facts import Context, mapping, mappings, one_of, text_of
+from firstfault.scan.readers.monitoring import OPERATOR_PARTS, monitoring_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -252,6 +254,8 @@ def _cluster_policy(value: dict[str, Any], context: Context) -> Iterator[TextLin
         f"toolkit.enabled={enabled('toolkit')}",
         needle='"devicePlugin"',
     )
+    if enabled("dcgmExporter") == "false":
+        yield from context.print("values dcgmExporter.enabled=false", needle='"dcgmExporter"')
 
 
 def _quota(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
@@ -262,6 +266,22 @@ def _quota(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
             f"resourcequota {_in_namespace(value)} {key} used={_amount(used, key)} hard={_amount(hard, key)}",
             needle=f'"{key}"',
         )
+
+
+def _helm(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
+    """Print which parts of the GPU Operator the values of a release switch off."""
+    spec = mapping(value, "spec")
+    source = mapping(mapping(spec, "source"), "helm")
+    for values in (mapping(spec, "values"), mapping(source, "valuesObject")):
+        for part in OPERATOR_PARTS:
+            if mapping(values, part).get("enabled") is False:
+                yield from context.print(f"values {part}.enabled=false", needle=f'"{part}"')
+    for text in (spec.get("valuesContent"), spec.get("valuesTemplate"), source.get("values")):
+        lines = enumerate(text_of(text).encode().split(b"\n"))
+        for fact in monitoring_facts(RawLine(number, 0, line) for number, line in lines):
+            if fact.text.startswith("values "):
+                yield from context.print(fact.text, needle=fact.text.split()[1].split(".")[0])
+    yield from _other(value, context)
 
 
 def _other(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
@@ -295,6 +315,10 @@ _PRINTERS: dict[str, Callable[[dict[str, Any], Context], Iterator[TextLine]]] = 
     "ClusterPolicy": _cluster_policy,
     "ResourceQuota": _quota,
     "CronJob": _cron_job,
+    "HelmRelease": _helm,
+    "HelmChart": _helm,
+    "HelmChartProxy": _helm,
+    "Application": _helm,
     "Service": network.service,
     "EndpointSlice": network.endpoint_slice,
     "Endpoints": network.endpoints,

@@ -20,20 +20,22 @@ if TYPE_CHECKING:
     from firstfault.scan.readers.base import RawLine
     from firstfault.scan.readers.joint import JointAnalysis
 
-__all__ = ["MONITORING", "MONITORING_KINDS", "MonitoringReader", "monitoring_facts", "seconds_of"]
+__all__ = ["MONITORING", "MONITORING_KINDS", "OPERATOR_PARTS", "MonitoringReader", "monitoring_facts", "seconds_of"]
 
 MONITORING_KINDS = frozenset({"PrometheusRule", "ServiceMonitor", "PodMonitor", "ScrapeConfig", "VMRule"})
 _HEAD = re.compile(
     rb"(?m)^ *(?:- *)*(?:alert: *[\"']?[\w{]|job_name: *\S|scrape_configs: *\r?$)"
     rb"|^kind: *[\"']?(?:PrometheusRule|ServiceMonitor|PodMonitor|ScrapeConfig|VMRule)\b"
     rb"|^ *- *name: *[\"']?(?:NCCL_|TORCH_|DCGM_EXPORTER_)\w+[\"']? *\r?$"
+    rb"|^ *(?:dcgmExporter|devicePlugin): *(?:#.*)?\r?$"
 )
 _OTHER_KIND = re.compile(rb"(?m)^kind: *[\"']?(?!PrometheusRule|ServiceMonitor|PodMonitor|ScrapeConfig|VMRule)\w")
 _KEY = re.compile(r"^(?P<indent>\s*)(?P<dash>(?:- +)*)[\"']?(?P<key>[A-Za-z_][\w.-]*)[\"']?:(?:\s+(?P<value>.*))?$")
-_COMMENT = re.compile(r"\s+#.*$")
+_COMMENT = re.compile(r"(?:^|\s+)#.*$")
 _ENV = re.compile(r"(?:NCCL|FI|TORCH|DCGM_EXPORTER|VLLM|CUDA|NVIDIA|GLOO|UCX)_\w+")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w|y)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "y": 31536000.0}
+OPERATOR_PARTS = ("dcgmExporter", "devicePlugin")  # without which nobody sees, or schedules, a GPU
 _RULE_KEYS = frozenset({"alert", "record", "expr", "for"})
 _SECRET_FREE = 400  # characters of an expression that are worth a pattern's while
 _LINES_OF_A_BLOCK = 200
@@ -77,6 +79,15 @@ class _Block:
     lines: int = 0
 
 
+@dataclass
+class _Part:
+    """A part of the GPU Operator whose values are at hand: where its name stands, and the keys below it."""
+
+    name: str = ""
+    column: int = -1
+    child: int = -1
+
+
 class _Walker:
     """Keeps the block that a line belongs to."""
 
@@ -86,6 +97,7 @@ class _Walker:
         self._in_global = -1
         self._kind = ""
         self._object = ""
+        self._part = _Part()
 
     def line(self, raw: RawLine) -> Iterator[TextLine]:
         """Yield what a line says, and itself unless it is part of a rule."""
@@ -105,6 +117,7 @@ class _Walker:
         if match is not None:
             self._learn(match, column)
             self._begin(match, column, raw)
+            yield from self._part_of_operator(match, column, raw)
         if self._block is None or self._block.kind != "rule":
             yield from plain_line(raw)
 
@@ -161,6 +174,18 @@ class _Walker:
             self._kind, self._object = value, ""
         elif key == "name" and self._kind and not self._object:
             self._object = value
+
+    def _part_of_operator(self, match: re.Match[str], column: int, raw: RawLine) -> Iterator[TextLine]:
+        """Yield a part of the GPU Operator that values switch off."""
+        part, key, value = self._part, match["key"], _scalar(match["value"] or "")
+        if column <= part.column:
+            part = self._part = _Part()
+        if part.name and part.child < 0:
+            part.child = column
+        if part.name and column == part.child and key == "enabled" and value.lower() == "false":
+            yield TextLine(text=f"values {part.name}.enabled=false", line=raw.number, offset=raw.offset)
+        if key in OPERATOR_PARTS and not value:
+            self._part = _Part(key, column)
 
     def _fact(self, block: _Block) -> str:
         fields = block.fields
