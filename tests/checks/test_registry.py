@@ -21,6 +21,7 @@ from firstfault.checks.engine import run_checks
 from firstfault.checks.load import load_inventory
 
 CHECKS = load_checks()
+WALLS = {"vllm-cache-over-memory", "vllm-context-over-model"}
 CASES = [
     (check.info.id, f"{kind}/{case.name}")
     for check in CHECKS.values()
@@ -84,11 +85,14 @@ def test_check_judges_its_own_fixtures(check_id, case):
 
 @pytest.mark.parametrize(("check_id", "case"), [item for item in CASES if not item[1].startswith("unknown/")])
 def test_no_other_check_fails_on_the_fixture(check_id, case):
-    """A fixture fails for its own reason only: every other check passes on it or does not apply."""
+    """A fixture fails for its own reason only: every other check passes on it or does not apply.
+
+    The walls of vLLM alone say of every server what they would need to be computed.
+    """
     others = [
         f"{item.check} {item.result} {item.path}:{item.line} {item.message}"
         for item in findings_of(check_id, case)
-        if item.check != check_id and item.result != "pass"
+        if item.check != check_id and item.result != "pass" and not (item.check in WALLS and item.result == "unknown")
     ]
     assert not others
 

@@ -206,15 +206,13 @@ def test_one_known_side_can_decide(tmp_path, expression, expected):
         'regex("(a+)+$", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab")',
         "nosuch(1)",
         "range(100000000)",
-        "local.loop",
         "1 / 0",
     ],
 )
 def test_what_must_not_be_evaluated_is_unresolved(tmp_path, expression):
-    """Time, chance, files outside, runaway patterns, bombs, cycles and errors end as Unresolved, at once."""
+    """Time, chance, files outside, runaway patterns, bombs and errors end as Unresolved, at once."""
     (tmp_path.parent / "secret.txt").write_text("secret")
-    value = value_of(tmp_path, expression, before="locals {\n  loop = local.pool\n  pool = local.loop\n}")
-    assert isinstance(value, Unresolved)
+    assert isinstance(value_of(tmp_path, expression), Unresolved)
 
 
 def test_exponential_text_is_cut(tmp_path):
@@ -359,3 +357,37 @@ def test_nothing_of_the_input_runs(tmp_path, monkeypatch):
     found = config(tmp_path / "tf")
     assert {item.kind for item in found.blocks} == {"data", "resource", "module"}
     assert not marker.exists()
+
+
+def test_locals_that_need_each_other_are_reported(tmp_path):
+    """Terraform refuses them, used or not: file, line, and the way round; everything else is audited."""
+    write(
+        tmp_path,
+        {
+            "a.tf": "locals {\n  x = local.y\n  free = 1\n}\n",
+            "b.tf": "locals {\n  y = [local.z]\n  z = upper(local.x)\n  own = local.own\n}\n",
+            "c.tf": 'resource "test_thing" "a" {\n  v = local.free\n  w = local.z\n}\n',
+        },
+    )
+    found = load_inventory([tmp_path])
+    problems = {problem.message.rpartition("refuses: ")[2]: problem for problem in found.problems}
+    assert set(problems) == {"local.x -> local.y -> local.z -> local.x", "local.own -> local.own"}
+    assert (problems["local.own -> local.own"].path.rpartition("/")[2], problems["local.own -> local.own"].line) == (
+        "b.tf",
+        4,
+    )
+    body = block(found.terraform[0], "test_thing.a").body
+    assert body["v"] == 1
+    assert isinstance(body["w"], Unresolved)
+
+
+def test_way_round_through_a_module_may_be_none(tmp_path):
+    """One output of a module may feed an input on which another output rests."""
+    write(
+        tmp_path,
+        {
+            "main.tf": 'module "m" {\n  source = "./m"\n  in = local.a\n}\nlocals {\n  a = module.m.fixed\n}\n',
+            "m/main.tf": 'variable "in" {}\noutput "fixed" {\n  value = 1\n}\noutput "fed" {\n  value = var.in\n}\n',
+        },
+    )
+    assert load_inventory([tmp_path]).problems == []

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from firstfault.checks.helm_values import KNOWN_CHARTS, chart_of, dependencies, is_values_file, section
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.kube import KubeObject
 from firstfault.checks.load.yaml_documents import read_yaml
@@ -51,6 +52,32 @@ def helm_releases(inventory: Inventory, *charts: str) -> list[HelmRelease]:
 
 
 def _releases(inventory: Inventory) -> Iterator[HelmRelease]:
+    declared = list(_declared(inventory))
+    yield from declared
+    # A release that is declared somewhere says itself which values it has: the file is one of its sources, not another.
+    known = {release.chart for release in declared}
+    yield from (release for release in _from_values(inventory) if release.chart not in known)
+
+
+def _from_values(inventory: Inventory) -> Iterator[HelmRelease]:
+    """Read values files: of a chart that the file names, and of what the chart in whose folder it lies depends on."""
+    charts = {
+        document.path.rpartition("/")[0] or ".": document
+        for document in inventory.documents
+        if document.path.rpartition("/")[2] == "Chart.yaml"
+    }
+    for document in filter(is_values_file, inventory.documents):
+        path = document.path
+        chart = chart_of(document, charts)
+        if chart in KNOWN_CHARTS:
+            yield HelmRelease(chart, chart, dict(document.body), f"values of {chart}", Place(path, 1, 1))
+        umbrella = charts.get(path.rpartition("/")[0] or ".")
+        for name, key in dependencies(umbrella) if umbrella else ():
+            values, line = section(document, key)
+            yield HelmRelease(name, key, dict(values), f"values of {name}", Place(path, line, line))
+
+
+def _declared(inventory: Inventory) -> Iterator[HelmRelease]:
     for block in inventory.resources("helm_release"):
         yield _from_terraform(block)
     for item in inventory.objects("Application", "argoproj.io"):

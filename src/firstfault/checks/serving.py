@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 
+from firstfault.checks.helm import HelmRelease, helm_releases
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.kube import Container, PodView
 from firstfault.checks.located import Place
 from firstfault.checks.terraform.eks import node_groups
 from firstfault.checks.workloads import options_of, runs_vllm
 
-__all__ = ["Server", "servers"]
+__all__ = ["Server", "chart_servers", "servers"]
 
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)$")
 _BINARY = {"": 1, "K": 1024, "M": 1024**2}
@@ -42,6 +43,18 @@ class Server(msgspec.Struct, frozen=True, eq=False):
     memory_gib: float | None
 
     @property
+    def missing(self) -> list[str]:
+        """What would have to be among the inputs for the walls to be computed; empty when all is."""
+        found = []
+        if self.config is None:
+            model = self.options.get("model", "")
+            found.append(f"config.json of {model or 'the model'} (beside the manifests, in a folder of that name)")
+        if self.memory_gib is None:
+            label = "node.kubernetes.io/instance-type"
+            found.append(f"the GPU (a nodeSelector {label}, or node groups of one known GPU type)")
+        return found
+
+    @property
     def place(self) -> Place:
         """Line of the arguments."""
         return self.container.place("args" if "args" in self.container.body else "command")
@@ -67,6 +80,11 @@ def servers(inventory: Inventory) -> list[Server]:
     """Return every vLLM server of the inputs."""
     found: list[Server] = inventory.memo("servers", lambda: list(_servers(inventory)))
     return found
+
+
+def chart_servers(inventory: Inventory) -> list[HelmRelease]:
+    """Return the releases of charts that run vLLM: what their Pods look like is in the chart's templates."""
+    return helm_releases(inventory, "vllm-stack", "vllm")
 
 
 def _servers(inventory: Inventory) -> Iterator[Server]:

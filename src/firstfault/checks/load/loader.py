@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from firstfault.checks.helm_values import chart_of, is_values_file, render_hint
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.load.documents import add_document, add_yaml_text, parse_json
 from firstfault.checks.load.files import display_path, find_files, read_text
@@ -69,6 +70,11 @@ def _add_texts(inventory: Inventory) -> None:
             f"{chart.as_posix()}: templates of a Helm chart are program text, not manifests; to audit them: "
             f"helm template {chart.as_posix()} | firstfault audit -"
         )
+    for document in inventory.documents:
+        if is_values_file(document) and Path(document.path).parent not in charts and not chart_of(document, {}):
+            inventory.notes.append(
+                f"{document.path}: Helm values of a chart that is not known here; {render_hint(document.path)}"
+            )
 
 
 def _add_file(inventory: Inventory, path: Path, shown: str, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
@@ -9,7 +10,7 @@ from typing import Any, Protocol
 from firstfault.checks.located import LocatedDict, LocatedList, Unresolved
 from firstfault.checks.terraform.evaluate import Budget, Evaluator
 from firstfault.checks.terraform.model import TerraformBlock
-from firstfault.checks.terraform.nodes import Attribute, Block, Body, HclFile
+from firstfault.checks.terraform.nodes import Attribute, Block, Body, HclFile, HclProblem
 from firstfault.checks.terraform.policy_document import policy_json
 from firstfault.checks.terraform.values import as_bool, convert
 
@@ -26,6 +27,7 @@ class ModuleSource(Protocol):
     """The files of modules, and of the functions that read files."""
 
     budget: Budget
+    problems: list[HclProblem]
 
     def local_module(self, directory: str, source: str) -> tuple[str, list[HclFile]] | None:
         """Return (directory, files) of a module called by a local path; None when it is not at hand."""
@@ -67,6 +69,8 @@ class ModuleInstance:
         self._source = source
         self._root_directory = root_directory or directory
         self._locals: dict[str, Attribute] = {}
+        self._local_paths: dict[str, str] = {}
+        self._underway: list[tuple[str, str]] = []
         self._memo: dict[tuple[str, str], Any] = {}
         self._blocks: dict[tuple[str, str, str], Block] = {}
         self._declared: set[str] = set()
@@ -79,6 +83,7 @@ class ModuleInstance:
     def _index(self, block: Block) -> None:
         if block.type == "locals":
             self._locals.update(block.body.attributes)
+            self._local_paths.update(dict.fromkeys(block.body.attributes, block.path))
         elif block.type in {"resource", "data"} and len(block.labels) == 2:
             self._blocks[block.type, block.labels[0], block.labels[1]] = block
         elif block.type in {"module", "output", "variable"} and block.labels:
@@ -126,11 +131,34 @@ class ModuleInstance:
         key = (kind, name)
         value = self._memo.get(key, None)
         if value is _EVALUATING:
+            self._note_cycle(key)
             return Unresolved(f"{kind} {name} refers to itself")
         if value is None and key not in self._memo:
             self._memo[key] = _EVALUATING
-            value = self._memo[key] = make(name)
+            self._underway.append(key)
+            try:
+                value = self._memo[key] = make(name)
+            finally:
+                self._underway.pop()
         return value
+
+    def _note_cycle(self, key: tuple[str, str]) -> None:
+        """Report locals that need each other, which Terraform refuses.
+
+        A way round through a module or an output may be none: only the outputs that are asked for count there.
+        """
+        if key not in self._underway:
+            return
+        way = self._underway[self._underway.index(key) :]
+        if any(kind != "local" for kind, _ in way):
+            return
+        first = min(range(len(way)), key=lambda place: self._locals[way[place][1]].line)
+        names = [name for _, name in (*way[first:], *way[:first])]
+        said = " -> ".join(f"local.{name}" for name in (*names, names[0]))
+        line = self._locals[names[0]].line
+        problem = HclProblem(self._local_paths[names[0]], line, 1, f"a cycle, which Terraform refuses: {said}")
+        if problem not in self._source.problems:
+            self._source.problems.append(problem)
 
     def _local(self, name: str) -> Any:
         attribute = self._locals.get(name)
@@ -195,6 +223,9 @@ class ModuleInstance:
 
     def blocks(self, depth: int = 0) -> Iterator[TerraformBlock]:
         """Yield the evaluated blocks of this module and of the local modules that it calls."""
+        for name in self._locals:
+            with contextlib.suppress(RecursionError):  # whoever uses it meets that again
+                self._local_value(name)  # also those that no block uses: a cycle is an error wherever it is
         for block in self.all_blocks:
             if block.type not in _LISTED:
                 continue

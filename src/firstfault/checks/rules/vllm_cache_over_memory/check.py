@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from firstfault.checks.helm_values import render_hint
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.outcome import Outcome, failed, passed, unknown
-from firstfault.checks.serving import Server, servers
+from firstfault.checks.serving import Server, chart_servers, servers
 from firstfault.model.vllm_config import not_covered
 from firstfault.model.vllm_memory import GIB, ServingPlan, assess, available_bytes, weights_bytes
 
@@ -15,10 +16,16 @@ _OTHER = 1 * GIB
 
 
 def check(inventory: Inventory) -> Iterator[Outcome]:
-    """Judge servers whose model configuration and GPU are among the inputs."""
+    """Judge servers whose model configuration and GPU are among the inputs; of the others, say what is not."""
     for server in servers(inventory):
         if server.config is not None and server.memory_gib is not None:
             yield from _judge(server, server.config, server.memory_gib)
+        else:
+            why = f"the KV cache cannot be computed; not among the inputs: {'; '.join(server.missing)}"
+            yield unknown(server.place, server.container.subject, why)
+    for release in chart_servers(inventory):
+        why = f"the KV cache cannot be computed from Helm values; {render_hint(release.place.path)}"
+        yield unknown(release.place, release.subject, why)
 
 
 def _judge(server: Server, config: dict[str, object], memory_gib: float) -> Iterator[Outcome]:
