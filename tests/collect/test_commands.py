@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from firstfault.cli.collect import collect
+from firstfault.collect.bundle import pack_bundle
 from firstfault.collect.commands import Target, list_commands, permissions, run_commands, script
 
 from .conftest import node, pod
@@ -67,6 +68,61 @@ def test_bundle_made_by_kubectl_is_redacted_and_names_what_is_missing(kube, tmp_
     assert "MISSING.txt" in names
     assert "ValueError: boom" in previous
     assert "hf_abcdef" not in previous
+
+
+SECRET = "hf_" + "abcdefghijklmnopqrstuvwxyzABCDEFGH"
+LONG = "eyJ" + "a" * 20 + "." + "b" * 480 + "." + "c" * 40
+
+
+def failing(argv):
+    """A kubectl that is refused, and says with which token and in which account."""
+    said = (
+        f"error: You must be logged in (Unauthorized) token={SECRET} arn:aws:iam::123456789012:role/x \x1b[31m {LONG}"
+    )
+    return subprocess.CompletedProcess(argv, 1, b"", said.encode())
+
+
+def test_what_a_command_complains_of_is_redacted(tmp_path, monkeypatch):
+    """Standard error goes into the bundle and the report as everything else does: without tokens and account ids."""
+    missing = run_commands(tmp_path, Target(namespace="train"), failing)
+    assert missing
+    monkeypatch.setattr("firstfault.collect.commands.run_commands", lambda folder, target: missing)
+    for form in ("text", "json"):
+        bundle = tmp_path / f"{form}.tar.gz"
+        arguments = ["-n", "train", "--context", "arn:aws:eks:r:123456789012:cluster/c", "--run", "--out", str(bundle)]
+        result = CliRunner().invoke(collect, [*arguments, "--format", form], standalone_mode=False)
+        with tarfile.open(bundle) as archive:
+            stored = archive.extractfile("MISSING.txt").read().decode()
+        for text in (result.output, stored, *(each.why for each in missing)):
+            assert "Unauthorized" in text
+            for secret in (SECRET, "123456789012", "\x1b", "a" * 20, "b" * 30):
+                assert secret not in text
+
+
+def test_answers_that_are_no_lists_are_missing_and_not_a_crash(tmp_path):
+    """A proxy's login page with exit code 0."""
+    missing = run_commands(tmp_path, Target(), lambda argv: subprocess.CompletedProcess(argv, 0, b"<html>", b""))
+    assert {each.what for each in missing} == {"pods.json", "nodes.json"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "DB_PASSWORD", "value": "hunter2"}',
+        '{\n  "name": "WANDB_API_KEY",\n  "value": "hunter2"\n}',
+        "- name: HF_TOKEN\n  value: hunter2\n- name: RANK\n  value: '3'\n",
+    ],
+)
+def test_the_environment_of_a_container_is_redacted(tmp_path, text):
+    """`kubectl get pods -o json` writes names and values apart."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "pods.json").write_text(text)
+    assert pack_bundle(tmp_path / "in", tmp_path / "b.tar.gz") == 1
+    with tarfile.open(tmp_path / "b.tar.gz") as archive:
+        stored = archive.extractfile("pods.json").read().decode()
+    assert "hunter2" not in stored
+    assert "<secret>" in stored
+    assert stored.replace("<secret>", "hunter2") == text
 
 
 def test_existing_bundle_is_not_overwritten(tmp_path):

@@ -20,7 +20,7 @@ from firstfault.checks import (
     make_baseline,
     plan_fixes,
 )
-from firstfault.cli.output import permissions_text, write_output
+from firstfault.cli.output import TargetPath, permissions_text, write_output
 from firstfault.errors import ExitCode, InputError, UsageError, worst_exit_code
 from firstfault.model.audit import AuditReport, Severity
 from firstfault.report.audit import FORMATS, explain_check, list_checks, render_audit
@@ -49,7 +49,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--permissions", is_flag=True, help="Print the role and the IAM policy that --live needs, and stop.")
 @click.option("--list-checks", "list_checks_only", is_flag=True, help="List the checks.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
-@click.option("--output", type=_PATH, help="Write the report to this file.")
+@click.option("--output", type=TargetPath(path_type=Path), help="Write the report to this file.")
 def audit(
     paths: tuple[Path, ...],
     checks: tuple[str, ...],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from firstfault.cli.output import permissions_text, write_output
+from firstfault.cli.output import TargetPath, permissions_text, write_output
 from firstfault.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
@@ -26,10 +26,16 @@ SCHEMA = "firstfault.collect/1"
 @click.option("--selector", "-l", default="", help="Label selector of the job's Pods, e.g. job-name=train.")
 @click.option("--context", default="", help="kubeconfig context.")
 @click.option("--run", is_flag=True, help="Run the commands and pack a redacted bundle, instead of printing them.")
-@click.option("--out", default="firstfault-bundle.tar.gz", help="Where --run puts the bundle.", show_default=True)
+@click.option(
+    "--out",
+    type=TargetPath(),
+    default="firstfault-bundle.tar.gz",
+    help="Where --run puts the bundle.",
+    show_default=True,
+)
 @click.option("--permissions", is_flag=True, help="Print the role and the IAM policy that reading needs, and stop.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--output", type=click.Path(dir_okay=False), help="Write there instead of standard output.")
+@click.option("--output", type=TargetPath(dir_okay=False), help="Write there instead of standard output.")
 def collect(
     namespace: str,
     selector: str,
@@ -64,6 +70,7 @@ def collect(
 def _run(target: Target, bundle: Path, form: str, output: str | None) -> int:
     from firstfault.collect.bundle import pack_bundle  # noqa: PLC0415
     from firstfault.collect.commands import run_commands  # noqa: PLC0415
+    from firstfault.model.redact import redact  # noqa: PLC0415
 
     if bundle.exists():
         raise InputError(f"{bundle} exists already", "name another file with --out, or move it away")
@@ -72,6 +79,7 @@ def _run(target: Target, bundle: Path, form: str, output: str | None) -> int:
     with tempfile.TemporaryDirectory(prefix="firstfault-collect-") as folder:
         missing = run_commands(Path(folder), target)
         count = pack_bundle(Path(folder), bundle, missing)
+    missing = [msgspec.structs.replace(each, why=redact(each.why), command=redact(each.command)) for each in missing]
     if form == "json":
         report = {
             "schema": SCHEMA, "bundle": str(bundle), "files": count, "missing": msgspec.to_builtins(missing),

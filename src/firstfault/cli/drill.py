@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from firstfault.cli.drill_eks import eks_options
-from firstfault.cli.output import complain, write_output
+from firstfault.cli.output import TargetPath, complain, write_output
 from firstfault.errors import ExitCode, InputError, UsageError, worst_exit_code
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = ["drill"]
 
 _FORMAT = click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
 _OUTPUT = click.option(
-    "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file, not the terminal."
+    "--output", type=TargetPath(dir_okay=False, path_type=Path), help="Write to a file, not the terminal."
 )
 _WORLD = click.option("--world", type=click.Choice(["local", "eks"]), default="local", show_default=True, help="Where.")
 _HELP = {"help_option_names": ["-h", "--help"]}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from firstfault.cli.output import write_output
+from firstfault.cli.output import TargetPath, write_output
 
 __all__ = ["explain_command"]
 
@@ -14,7 +14,7 @@ __all__ = ["explain_command"]
 @click.command("explain", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("cause", required=False)
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file, not the terminal.")
+@click.option("--output", type=TargetPath(dir_okay=False, path_type=Path), help="Write to a file, not the terminal.")
 def explain_command(cause: str | None, format_: str, output: Path | None) -> int:
     """Print everything known about a fault: what it looks like, how to confirm it, the fix, the prevention.
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from firstfault.cli.output import complain, write_output
+from firstfault.cli.output import TargetPath, complain, write_output
 from firstfault.errors import ExitCode, UsageError
 
 __all__ = ["guard"]
@@ -73,7 +73,7 @@ def _cluster_options(command: Any) -> Any:
 
 @guard.command()
 @_cluster_options
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write.")
+@click.option("--out", type=TargetPath(path_type=Path, file_okay=False), required=True, help="Folder to write.")
 @click.option(
     "--from-audit", "audit", type=click.Path(path_type=Path), default=None, help="Render only what this audit asks for."
 )
@@ -93,7 +93,7 @@ def _cluster_options(command: Any) -> Any:
 @click.option("--overwrite", is_flag=True, help="Replace files that somebody changed.")
 @click.option("--dry-run", is_flag=True, help="Say what would change and write nothing.")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Write the answer there.")
+@click.option("--output", type=TargetPath(path_type=Path, dir_okay=False), default=None, help="Write the answer there.")
 def render(
     out: Path,
     audit: Path | None,
@@ -126,7 +126,7 @@ def render(
 @guard.command()
 @_cluster_options
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Write the answer there.")
+@click.option("--output", type=TargetPath(path_type=Path, dir_okay=False), default=None, help="Write the answer there.")
 def budget(format_: str, output: Path | None, only: Any, **cluster: Any) -> None:
     """Tell the worst-case detection latency of each scenario, path by path."""
     from firstfault.guardrails import budget as compute  # noqa: PLC0415
@@ -146,7 +146,7 @@ def budget(format_: str, output: Path | None, only: Any, **cluster: Any) -> None
 @click.argument("plan", type=click.Path(path_type=Path, exists=False))
 @click.option("--strict", is_flag=True, help="Refuse also what another security group still covers.")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Write the answer there.")
+@click.option("--output", type=TargetPath(path_type=Path, dir_okay=False), default=None, help="Write the answer there.")
 def lock(plan: Path, strict: bool, format_: str, output: Path | None) -> int:
     """Refuse a Terraform plan that takes away a security-group rule which training needs.
 

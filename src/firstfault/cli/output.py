@@ -13,9 +13,23 @@ import click
 from firstfault.errors import InputError
 from firstfault.model.safe_text import safe_text, without_commands
 
-__all__ = ["complain", "permissions_text", "write_output"]
+__all__ = ["TargetPath", "complain", "permissions_text", "write_output"]
 
 ADVICE = "\n  what to do: "
+
+
+class TargetPath(click.Path):
+    """The value of an option that names a file or folder to write. An empty one is an error, not the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path.
+
+        Raises:
+            BadParameter: It is empty, or of the wrong kind.
+        """
+        if not os.fspath(value).strip():
+            self.fail("the path is empty; is a shell variable unset?", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def write_output(text: str, output: Path | None) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from firstfault.cli.output import write_output
+from firstfault.cli.output import TargetPath, write_output
 from firstfault.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _SIZES = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}
 @click.option("--instance-type", default="", envvar="FIRSTFAULT_INSTANCE_TYPE", help="EC2 instance type of the node.")
 @click.option("--node", default="", envvar="FIRSTFAULT_NODE", help="Node name for metrics; default: the host name.")
 @click.option("--logs", type=click.Path(file_okay=False, path_type=Path), help="Keep probes and backend output there.")
-@click.option("--textfile", type=click.Path(dir_okay=False, path_type=Path), help="Write metrics for node-exporter.")
+@click.option("--textfile", type=TargetPath(dir_okay=False, path_type=Path), help="Write metrics for node-exporter.")
 @click.option("--pushgateway", metavar="URL", help="Push the metrics there.")
 @click.option(
     "--listen", type=click.IntRange(1, 65535), metavar="PORT", help="Serve the metrics on a port after the run."
@@ -52,7 +52,7 @@ _SIZES = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}
     "--linger", type=click.FloatRange(min=0), default=45, show_default=True, help="With --listen: for how many seconds."
 )
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file, not the terminal.")
+@click.option("--output", type=TargetPath(dir_okay=False, path_type=Path), help="Write to a file, not the terminal.")
 def smoke(
     program: tuple[str, ...], wrap: bool, logs: Path | None, format_: str, output: Path | None, **given: Any
 ) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 import msgspec
 
-from firstfault.cli.output import complain, write_output
+from firstfault.cli.output import TargetPath, complain, write_output
 from firstfault.errors import ExitCode, UsageError, worst_exit_code
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = ["triage_command"]
 @click.command("triage", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("paths", nargs=-1, metavar="PATH...")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file, not the terminal.")
+@click.option("--output", type=TargetPath(dir_okay=False, path_type=Path), help="Write to a file, not the terminal.")
 @click.option("--live", is_flag=True, help="Read the job's Pods, events, nodes, logs and security groups now.")
 @click.option("--namespace", "-n", help="With --live: namespace of the job; the context's own by default.")
 @click.option("--selector", "-l", default="", help="With --live: label selector of its Pods, e.g. job-name=train.")

@@ -20,8 +20,10 @@ from firstfault.collect.cloud import CloudSnapshot
 from firstfault.collect.items import ITEMS
 from firstfault.collect.live import MAX_PODS, containers, pod_places, reachability_file
 from firstfault.collect.permissions import read_only
-from firstfault.errors import UnsupportedError
+from firstfault.errors import InputError, UnsupportedError
 from firstfault.model import Missing
+from firstfault.model.redact import redact
+from firstfault.model.safe_text import safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +33,7 @@ __all__ = ["Command", "Target", "permissions", "run_commands", "script"]
 SCRIPT = Path(__file__).with_name("bundle.sh")
 COMMAND_TIMEOUT_S = 60
 PARALLEL = 4
+MOST_OF_STDERR = 500
 
 FLIGHT_RECORDER = (
     "tar -cf - -C / $(ls -d /tmp/nccl_trace_rank_* ${TORCH_FR_DUMP_TEMP_FILE:-/nonexistent}* "
@@ -149,7 +152,9 @@ def run_commands(
     target: Target,
     run: Callable[[tuple[str, ...]], subprocess.CompletedProcess[bytes]] = _subprocess_run,
 ) -> list[Missing]:
-    """Run the commands one by one into `folder`, unredacted; return what they could not get.
+    """Run the commands one by one into `folder`; return what they could not get.
+
+    What they print is written as it is, for whoever packs the folder to redact; what they complain of is redacted here.
 
     Args:
         folder: Existing empty folder.
@@ -165,7 +170,9 @@ def run_commands(
         done = run(command.argv)
         if done.returncode:
             if not command.optional:
-                reason = done.stderr.decode(errors="replace").strip()[:500] or f"exit code {done.returncode}"
+                # Redacted as a whole: a token that was cut in two would not be known for one.
+                said = redact(safe_text(done.stderr.decode(errors="replace"))).strip()
+                reason = said[:MOST_OF_STDERR] or f"exit code {done.returncode}"
                 missing.append(Missing(what=command.file, why=reason, command=shlex.join(command.argv)))
             return None
         if done.stdout:
@@ -175,18 +182,26 @@ def run_commands(
         return done.stdout
 
     outputs = {command.file: execute(command) for command in list_commands(target)}
-    pods = _items(outputs.get("pods.json"))[:MAX_PODS]
+    pods = _items(outputs.get("pods.json"), "pods.json", missing)[:MAX_PODS]
     with ThreadPoolExecutor(PARALLEL) as pool:
         list(pool.map(execute, _all_pod_commands(target, pods)))
-    missing += _run_cloud(folder, execute, pods, _items(outputs.get("nodes.json")))
+    missing += _run_cloud(folder, execute, pods, _items(outputs.get("nodes.json"), "nodes.json", missing))
     return sorted(missing, key=lambda each: each.what)
 
 
-def _items(output: bytes | None) -> list[dict[str, Any]]:
+def _items(output: bytes | None, file: str, missing: list[Missing]) -> list[dict[str, Any]]:
+    """Return the objects of a list; an answer that is none, such as a login page, is one more thing that is missing."""
     if not output:
         return []
-    items: list[dict[str, Any]] = json.loads(output).get("items", [])
-    return items
+    try:
+        answer = json.loads(output)
+    except ValueError:
+        answer = None
+    items = answer.get("items") if isinstance(answer, dict) else None
+    if not isinstance(items, list):
+        missing.append(Missing(what=file, why="kubectl answered something else than a list", command="kubectl version"))
+        return []
+    return [item for item in items if isinstance(item, dict) and isinstance(item.get("metadata"), dict)]
 
 
 def _all_pod_commands(target: Target, pods: list[dict[str, Any]]) -> list[Command]:
@@ -218,17 +233,25 @@ def _run_cloud(
             output = execute(commands[index])
             if output is None:
                 return []
-            answers[key] = json.loads(output)[key]
+            answers[key] = _answer(output, key)
             if key == "NetworkInterfaces":
                 groups = sorted({g["GroupId"] for each in answers[key] for g in each.get("Groups", [])})
                 subnets = sorted({each["SubnetId"] for each in answers[key]})
-    except UnsupportedError as error:
+    except (UnsupportedError, InputError) as error:
         return [Missing(what="security groups of the Pods' interfaces", why=error.what, command="aws --version")]
     snapshot = CloudSnapshot(
         interfaces=answers["NetworkInterfaces"], groups=answers["SecurityGroups"], acls=answers["NetworkAcls"]
     )
     reachability_file(folder, snapshot, places, pods)
     return []
+
+
+def _answer(output: bytes, key: str) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(output)[key]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"aws answered something else than {key}", "run `aws ec2 describe-regions` by hand") from error
+    return list(found)
 
 
 def permissions() -> dict[str, Any]:

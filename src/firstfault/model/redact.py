@@ -24,6 +24,7 @@ _GUARDED_NAMES = (
     "password|passwd|passphrase|client_?secret|secret_?key|api_?key|access_?token|auth_?token|refresh_?token"
     "|private_?token"
 )
+_ENV_NAMES = "TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_?KEY|SECRET_?KEY|PRIVATE_?KEY|CREDENTIALS?"
 _ACCOUNT_NAMES = r"aws[_-]?account(?:[_-]?id)?|account[_ -]?id|owner[_-]?id|user[_-]?id|owner"
 
 
@@ -103,6 +104,13 @@ _RULES: tuple[_Rule, ...] = (
         "token secret passw key",
         rf"(\b[A-Z0-9_]{{0,40}}(?:TOKEN|SECRET|PASSWORD|PASSWD|APIKEY|API_KEY){_ASSIGN})",
         rf"(?=[A-Za-z_.+/=-]{{0,60}}\d){_VALUE}{{12,}}",
+    ),
+    # The environment of a container, as objects of Kubernetes write it in JSON and in YAML: name, then value.
+    _rule(
+        "secret",
+        "token secret passw key credential",
+        rf"(\bname[\"']?: {{0,3}}[\"']?\w{{0,60}}(?i:{_ENV_NAMES})[\"']?,?\s{{1,200}}[\"']?value[\"']?: {{0,3}}[\"']?)",
+        r"(?!<)[^\s\"'][^\"'\n]*",
     ),
     _rule(
         "credential-data",
