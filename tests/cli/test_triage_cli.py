@@ -68,6 +68,8 @@ def test_json_of_the_contract(tmp_path):
     report = json.loads(target.read_text())
     assert report["schema"] == "firstfault.triage/1"
     assert {"status", "verdict", "others", "ladder", "sources", "missing"} <= set(report)
+    documented = (ROOT / "docs" / "triage.md").read_text("utf-8")
+    assert all(f"`{key}`" in documented for key in report)
     verdict = report["verdict"]
     wanted = "cause layer title confidence summary transport evidence consequences ruled_out next_steps fix prevention"
     assert set(wanted.split()) <= set(verdict)
@@ -217,6 +219,27 @@ def test_collect_to_a_place_that_is_not_there(arguments):
     assert done.returncode == 2
     assert b"/nowhere/at" in done.stderr
     assert b"Traceback" not in done.stderr
+    assert done.stdout == b""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["triage", EXAMPLES / "sg-block", "--output"],
+        ["explain", "network.c10d.unreachable", "--output"],
+        ["audit", EXAMPLES, "--output"],
+        ["collect", "--output"],
+        ["collect", "--run", "--out"],
+        ["guard", "budget", "--output"],
+        ["guard", "render", "--out"],
+        ["drill", "list", "--output"],
+    ],
+)
+def test_an_empty_path_to_write_to_is_no_folder(arguments):
+    """`--output "$UNSET"` must not mean the current folder: it is an error of usage, before any work."""
+    done = firstfault(*arguments, "")
+    assert done.returncode == 2
+    assert b"the path is empty" in done.stderr
     assert done.stdout == b""
 
 
