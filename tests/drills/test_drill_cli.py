@@ -13,12 +13,14 @@ import sys
 import termios
 from fcntl import ioctl
 
+import jsonschema
 import msgspec
 import pytest
 
 from firstfault.model import Evidence, Role, Verdict
 from firstfault.model.drill import Change, DrillReport, Phase, RankResult
 from firstfault.report.drill import render_drill
+from firstfault.report.schemas import schema_of
 from support.users import ordinary_user  # noqa: F401 - a fixture
 
 
@@ -158,6 +160,7 @@ def test_result_and_progress_are_apart(state, quick, tmp_path):
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout == ""
     report = json.loads(target.read_text())
+    jsonschema.validate(report, schema_of("drill"))
     assert report["restored"] is True
     assert "waiting for 2 of 2 ranks" in ended.stderr
     assert "\x1b" not in ended.stderr

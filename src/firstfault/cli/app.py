@@ -23,6 +23,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "audit": ("firstfault.cli.audit:audit", "Find the open holes of the five-layer checklist, with file and line."),
     "guard": ("firstfault.cli.guard:guard", "Render guardrails, tell how soon they notice, lock what training needs."),
     "smoke": ("firstfault.cli.smoke:smoke", "Climb the ladder between real peers, before a job or by CronJob."),
+    "schema": ("firstfault.cli.schema:schema", "The JSON Schema of a verb's report."),
 }
 
 

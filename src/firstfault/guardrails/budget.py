@@ -113,8 +113,8 @@ class BudgetReport(msgspec.Struct, frozen=True, kw_only=True):
         rules: Every rule, whether a scenario names it or not.
     """
 
-    schema: str
-    command: str
+    schema: str = "firstfault.guard/1"
+    command: str = "budget"
     intervals: Intervals
     scenarios: list[ScenarioBudget]
     rules: list[PathBudget]
@@ -186,8 +186,6 @@ def budget(options: Options, guardrails: list[Guardrail] | None = None) -> Budge
     rules = [rule_path(alert, g, options.intervals) for g in chosen for alert in g.alerts]
     ids = {g.id for g in chosen}
     return BudgetReport(
-        schema="firstfault.guard/1",
-        command="budget",
         intervals=options.intervals,
         scenarios=[_scenario(s, rules, ids, options) for s in load_scenarios(options)],
         rules=sorted(rules, key=lambda path: path.path),

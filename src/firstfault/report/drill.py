@@ -378,12 +378,9 @@ def render_scoreboard(
         color: Whether marks may be coloured.
     """
     if format_ == "json":
-        return msgspec.json.format(
-            msgspec.json.encode(
-                harmless({"drills": reports, "left_out": [{"drill": each.name, "why": each.why} for each in left_out]})
-            ),
-            indent=2,
-        ).decode()
+        skipped = [{"drill": each.name, "why": each.why} for each in left_out]
+        board = {"schema": "firstfault.drill-all/1", "drills": reports, "left_out": skipped}
+        return msgspec.json.format(msgspec.json.encode(harmless(board)), indent=2).decode()
     page = _Page(width, color=color)
     rows, marks = [], []
     for report in reports:
