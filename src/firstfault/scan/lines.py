@@ -15,6 +15,7 @@ import msgspec
 
 from firstfault.model import Observation, SourceInfo, TextLine
 from firstfault.scan.prefix import Prefix, parse_prefix
+from firstfault.scan.readers.text_kinds import is_kernel_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +115,7 @@ class LineCollector:
 
     def _add(self, index: int, raw: str, line: int | None, offset: int | None, given: TextLine | None = None) -> None:
         pattern = self._patterns[index]
-        if pattern.kinds and self.kind not in pattern.kinds:
+        if pattern.kinds and self.kind not in pattern.kinds and not ("kernel" in pattern.kinds and is_kernel_line(raw)):
             return
         match = pattern.confirm(raw)
         if match is None:

@@ -17,7 +17,7 @@ from firstfault.scan.chunks import Chunk, file_chunks, make_readable, stream_chu
 from firstfault.scan.engine import Engine, load_engine
 from firstfault.scan.lines import Examined, LineCollector, examine
 from firstfault.scan.patterns import Pattern, build_patterns
-from firstfault.scan.readers import JointAnalysis, classify_text, detect_reader
+from firstfault.scan.readers import JointAnalysis, detect_source
 from firstfault.scan.sources import Source, SourceProblem
 from firstfault.scan.writers import attribute_ranks
 
@@ -33,7 +33,6 @@ PIECES = 16
 # Files up to this size are scanned in one go; from so many on, several processes share them.
 SMALL_BYTES = 8 * 1024 * 1024
 MANY_FILES = 64
-CLASSIFIED_BYTES = 8192
 # Lines that are wanted once are sought in the first chunks, then in a sample.
 FIRST_CHUNKS = 16
 SAMPLED = 16
@@ -164,8 +163,7 @@ class Scanner:
 
     def _scan_source(self, source: Source, collector: LineCollector, joint: JointAnalysis) -> None:
         head = source.head()
-        reader = detect_reader(head)
-        collector.kind = reader.kind if reader else classify_text(head[:CLASSIFIED_BYTES])
+        reader, collector.kind = detect_source(head, source.path)
         if reader is None and source.path is not None:
             with source.path.open("rb") as file:
                 self._scan_chunks(file_chunks(file), collector)

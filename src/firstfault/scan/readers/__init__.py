@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from firstfault.scan.readers.base import BEGINNING, HEAD_IS_ALL, Reader
 from firstfault.scan.readers.joint import JointAnalysis
-from firstfault.scan.readers.text_kinds import classify_text
+from firstfault.scan.readers.text_kinds import classify_text, is_kernel_line
 
-__all__ = ["JointAnalysis", "Reader", "classify_text", "detect_reader"]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["JointAnalysis", "Reader", "classify_text", "detect_reader", "detect_source", "is_kernel_line"]
 
 # (module, reader in it, bytes of which one must be in the head), the most specific first. The bytes spare plain logs,
 # which are most sources by far, the import of the readers and their closer looks.
@@ -90,3 +93,24 @@ def detect_reader(head: bytes) -> Reader | None:
         if any(hint in window for hint in hints) and (reader := _reader(module, name)).detect(head):
             return reader
     return None
+
+
+def detect_source(head: bytes, path: Path | None = None) -> tuple[Reader | None, str]:
+    """Return the reader for a source (None for plain text) and what the source is, for the report.
+
+    Args:
+        head: The first bytes of the source; 64 KiB, or the whole source if it is shorter.
+        path: The plain file, where it is one: then its middle and its end are looked at too.
+    """
+    reader = detect_reader(head)
+    if reader is not None or len(head) < HEAD_IS_ALL:
+        return reader, reader.kind if reader is not None else classify_text(head[:BEGINNING])
+    from firstfault.scan.readers import behind  # noqa: PLC0415 - small inputs do not need it
+
+    if path is None:
+        windows = behind.later_windows(head, None, len(head))
+    else:
+        with path.open("rb") as file:
+            windows = behind.later_windows(head, file, file.seek(0, 2))
+    reader = behind.reader_behind(head, windows, detect_reader, _reader)
+    return reader, reader.kind if reader is not None else behind.kind_behind(head, windows)

@@ -177,6 +177,14 @@ class YamlReader:
         skipped = re.match(rb"(?:[$#][^\n]*\n|[ \t\r]*\n)*", data)
         start = skipped.end() if skipped else 0
         value = _load_yaml(data[start:])
+        begins = _YAML_BEGINS.search(data)
+        if value is None and begins is not None and begins.start() > start:
+            # Words of a tool above it: they are lines of their own.
+            value = _load_yaml(data[begins.start() :])
+            if value is not None:
+                yield from plain_lines(data[: begins.start()], *at)
+                at = at[0] + data.count(b"\n", 0, begins.start()), at[1] + begins.start()
+                data, start = data[begins.start() :], 0
         if isinstance(value, dict) and value.get("kind") in MONITORING_KINDS:
             yield from monitoring_facts(_numbered(data, at))
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["classify_text"]
+__all__ = ["classify_text", "is_kernel_line"]
 
 # Bytes below which nothing is called binary.
 ENOUGH = 32
@@ -81,6 +81,18 @@ _KINDS: tuple[tuple[str, tuple[bytes, ...], re.Pattern[bytes]], ...] = tuple(
         ("journal", (b"]: ",), rb"^" + _TIME + rb" \S+ [\w.@-]+\[\d+\]: "),
     )
 )
+
+
+_KERNEL = next(pattern for kind, _, pattern in _KINDS if kind == "kernel")
+
+
+def is_kernel_line(line: str) -> bool:
+    """Say whether a single line is one of the kernel log, wherever it stands.
+
+    Args:
+        line: A line as it is in the source.
+    """
+    return _KERNEL.match(line[:400].encode("utf-8", "replace")) is not None
 
 
 def classify_text(head: bytes) -> str:
