@@ -189,6 +189,19 @@ def on_terminal(arguments, state, columns, **more):
     return process.returncode, b"".join(chunks).decode()
 
 
+@pytest.mark.netns
+@pytest.mark.usefixtures("netns")
+def test_closed_streams_and_a_relative_state_folder(tmp_path, quick):
+    """As a daemon might start it, with a state folder relative to where it stands: the drill runs and is kept."""
+    ended = subprocess.run(
+        ["sh", "-c", 'exec "$0" -m firstfault drill run "$1" <&- >&- 2>&-', sys.executable, quick],
+        env=env("state"), cwd=tmp_path, check=False, timeout=120,
+    )  # fmt: skip
+    assert ended.returncode == 0
+    (folder,) = (tmp_path / "state" / "runs").iterdir()
+    assert json.loads((folder / "report.json").read_text())["restored"] is True
+
+
 class Signals:
     """Signals the process that tells it of an event."""
 

@@ -185,9 +185,21 @@ def test_fault_waits_for_its_step(make):
     assert report.restored
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nohup_is_respected(make):
+    """A drill that was told to outlive its terminal goes on."""
+    machine, _, _, watcher = make()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    watcher.hooks["injected"] = lambda: os.kill(os.getpid(), signal.SIGHUP)
+    try:
+        assert machine.run().restored
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_takes_the_fault_back(make, number):
-    """Ctrl-C or SIGTERM while the fault acts: undo, then close, then out."""
+    """Ctrl-C, SIGTERM or a closed terminal while the fault acts: undo, then close, then out."""
     machine, world, journal, watcher = make()
     watcher.hooks["injected"] = lambda: os.kill(os.getpid(), number)
     with pytest.raises(Interrupted) as caught:

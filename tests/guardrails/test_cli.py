@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from firstfault.cli.guard import guard
 from firstfault.errors import InputError, UsageError
-from firstfault.model import reading
+from firstfault.model import files
 
 
 def run(*args):
@@ -135,12 +135,12 @@ def test_lock_reads_pipes_and_does_not_wait_for_one_without_a_writer(tmp_path, m
     """`<(terraform show -json …)` is a pipe; a pipe to which nobody writes is an error, not a hang."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    monkeypatch.setattr(reading, "_WRITER_S", 0.1)
+    monkeypatch.setattr(files, "_WRITER_S", 0.1)
     done = run("lock", str(pipe))
     assert isinstance(done.exception, InputError)
     assert "nobody writes" in str(done.exception)
 
-    monkeypatch.setattr(reading, "_WRITER_S", 30)
+    monkeypatch.setattr(files, "_WRITER_S", 30)
     plan = json.dumps({"planned_values": {}, "resource_changes": [], "pad": " " * 100_000})
     with subprocess.Popen([sys.executable, "-c", f"open({str(pipe)!r}, 'w').write({plan!r})"]):
         assert json.loads(run("lock", str(pipe), "--format", "json").output)["result"] == "pass"

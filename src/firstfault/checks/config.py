@@ -26,7 +26,7 @@ import msgspec
 from firstfault.checks.suppress import Suppression
 from firstfault.errors import InputError
 from firstfault.model.audit import AuditReport
-from firstfault.model.reading import read_whole
+from firstfault.model.files import read_whole
 
 __all__ = ["BASELINE_SCHEMA", "CONFIG_NAME", "AuditConfig", "load_baseline", "load_config", "make_baseline"]
 

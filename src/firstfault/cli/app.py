@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import traceback
 from typing import cast
@@ -63,8 +64,32 @@ def _complain(message: str) -> None:
     complain(message)
 
 
+def _fill_closed_streams() -> None:
+    """Give a process that was started without standard streams (`>&-`, some daemons) the null device in their place.
+
+    Else the next file that is opened would get the number of one, and a child's output would go into it.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8")
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8")
+
+
+def _nowhere() -> bool:
+    """Whether the working directory was deleted, for which the system has no better words than "no such file"."""
+    try:
+        os.getcwd()  # noqa: PTH109 - only whether it fails
+    except OSError:
+        return True
+    return False
+
+
 def main() -> None:
     """Run the command line and exit with a code of the contract."""
+    _fill_closed_streams()
     try:
         code = app.main(standalone_mode=False)
     except click.exceptions.Abort:
@@ -81,7 +106,8 @@ def main() -> None:
         code = int(ExitCode.OK)
     except OSError as error:
         # A full disk under `--help`, a file that vanished: exit code 1 would say "a fault was found".
-        _complain(f"{error.filename or 'the system'}: {error.strerror or error}")
+        where = "the working directory was deleted" if _nowhere() else error.filename or "the system"
+        _complain(f"{where}: {error.strerror or error}")
         code = int(ExitCode.USAGE)
     except Exception as error:  # noqa: BLE001 - the edge of the process: Python's own exit code 1 would say "a fault"
         traceback.print_exc()

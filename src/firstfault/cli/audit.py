@@ -21,7 +21,7 @@ from firstfault.checks import (
     plan_fixes,
 )
 from firstfault.cli.output import TargetPath, permissions_text, write_output
-from firstfault.errors import ExitCode, InputError, UsageError, worst_exit_code
+from firstfault.errors import ExitCode, UsageError, worst_exit_code
 from firstfault.model.audit import AuditReport, Severity
 from firstfault.report.audit import FORMATS, explain_check, list_checks, render_audit
 
@@ -156,10 +156,7 @@ def _fix(report: AuditReport, inventory: Inventory, output: Path | None, *, writ
 
 def _write_baseline(report: AuditReport, path: Path, reason: str, until: dt.date | None) -> int:
     """Write the baseline file, say what it accepts, and end like an audit without findings."""
-    try:
-        path.write_bytes(make_baseline(report, reason, until))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+    write_output(make_baseline(report, reason, until).decode(), path)
     accepted = report.summary.failed + report.summary.unknown
     click.echo(f"{path}: accepts {accepted} open findings; from now on audit with --baseline {path}")
     return int(ExitCode.USAGE if report.problems else ExitCode.OK)

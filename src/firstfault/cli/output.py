@@ -51,8 +51,10 @@ def write_output(text: str, output: Path | None) -> None:
             _abandon_stdout()
             raise InputError(f"standard output: cannot be written: {error.strerror}") from error
         return
+    from firstfault.model.files import replace_file  # noqa: PLC0415 - output to the terminal has no use for it
+
     try:
-        output.write_text(text, "utf-8")
+        replace_file(output, text)
     except OSError as error:
         raise InputError(f"{output}: cannot be written: {error.strerror}") from error
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while a fault is there: the first stops the drill, none stops the taking back."""
+"""Ctrl-C, SIGTERM and a terminal that goes away while a fault is there: the first stops the drill, none the undo."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Interrupted(KeyboardInterrupt):
     """The drill was asked to stop.
 
     Attributes:
-        signal: SIGINT or SIGTERM.
+        signal: SIGINT, SIGTERM or SIGHUP.
         report: The drill's result, when it was asked after the restoration: it is measured, and saved with the journal.
     """
 
@@ -31,8 +31,9 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interrupts:
-    """Turns SIGINT and SIGTERM into `Interrupted`, once, and never inside `hold`. A context manager.
+    """Turns SIGINT, SIGTERM and SIGHUP into `Interrupted`, once, and never inside `hold`. A context manager.
 
+    SIGHUP is left alone where it is ignored, as under nohup.
     Outside the main thread, where Python lets nobody handle signals, it does nothing.
     """
 
@@ -45,7 +46,9 @@ class Interrupts:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                    continue
                 self._before[number] = signal.signal(number, self._on_signal)
         return self
 

@@ -43,10 +43,10 @@ def state_dir() -> Path:
         InputError: None of them is set, and the user has no home folder (a container's unnamed user).
     """
     if explicit := os.environ.get("FIRSTFAULT_STATE"):
-        return Path(explicit)
+        return Path(explicit).absolute()  # the world's processes have another working directory
     base = os.environ.get("XDG_STATE_HOME")
     try:
-        return (Path(base) if base else Path.home() / ".local" / "state") / "firstfault"
+        return (Path(base).absolute() if base else Path.home() / ".local" / "state") / "firstfault"
     except RuntimeError as error:
         raise InputError(
             "this user has no home folder to keep journals in", "set FIRSTFAULT_STATE to a folder that you can write"

@@ -142,7 +142,7 @@ def run_drill(
     if scenario.workload.program in TORCH_PROGRAMS or options.launcher == "torchrun":
         require_torch()
     topology = scenario.find_topology()
-    state = options.state or state_dir()
+    state = (options.state or state_dir()).absolute()
     settings = Settings(
         backend=choose_backend(options.backend), launcher=options.launcher, timeout=options.timeout, base=base
     )
@@ -187,7 +187,7 @@ def _on_cluster(name: str, options: Options, observer: Observer) -> DrillReport:
         launcher=options.launcher,
         timeout=options.timeout,
         base=base,
-        state=options.state or state_dir(),
+        state=(options.state or state_dir()).absolute(),
         observer=observer,
     )
 

@@ -8,7 +8,7 @@ import msgspec
 
 from firstfault.errors import InputError
 from firstfault.guardrails.spec import Guardrail
-from firstfault.model.reading import read_whole
+from firstfault.model.files import read_whole
 
 if TYPE_CHECKING:
     from pathlib import Path

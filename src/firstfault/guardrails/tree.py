@@ -7,12 +7,12 @@ bytes still have that digest is ours to update or to remove; any other is somebo
 from __future__ import annotations
 
 import hashlib
-import os
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from firstfault.errors import InputError, UsageError
+from firstfault.model.files import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,11 +138,8 @@ def _digest_of(out: Path, path: str) -> str | None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write in one step, so that a reader never sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    replace_file(path, text)
 
 
 def _prune(out: Path, folder: Path) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.errors import InputError
 from firstfault.guardrails import SMOKE_METRICS, SmokeMetric
+from firstfault.model.files import replace_file
 
 if TYPE_CHECKING:
     from firstfault.model.smoke import SmokeReport
@@ -68,10 +69,8 @@ def write_textfile(text: str, path: Path) -> None:
     Raises:
         InputError: It cannot be written.
     """
-    partial = path.with_name(f".{path.name}.partial")
     try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        replace_file(path, text)
     except OSError as error:
         raise InputError(f"{path}: the metrics cannot be written: {error.strerror}") from error
 

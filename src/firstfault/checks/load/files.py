@@ -75,6 +75,8 @@ def read_text(path: Path) -> str:
     """
     try:
         if str(path) == STDIN:
+            if sys.stdin is None:
+                raise InputError("standard input is not available here", "name a file instead of -")
             data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
         else:
             if not path.exists():
@@ -98,8 +100,10 @@ def display_path(path: Path) -> str:
     """Return how a path is written in reports: relative to the working directory where it lies below it."""
     if str(path) == STDIN:
         return "stdin"
-    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links that the user wrote
     try:
+        absolute = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links that the user wrote
         return absolute.relative_to(Path.cwd()).as_posix()
     except ValueError:
         return absolute.as_posix()
+    except FileNotFoundError:  # the working directory was deleted
+        return path.as_posix()

@@ -12,7 +12,7 @@ import msgspec
 
 from firstfault.errors import InputError
 from firstfault.guardrails.lock.configuration import inline_configured, plain_address
-from firstfault.model.reading import read_whole
+from firstfault.model.files import read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,16 +1,18 @@
-"""Reads one file that has to be read whole (a plan, a report, a configuration), within a limit and without hanging."""
+"""Reads a file that has to be read whole, within a limit and without hanging; replaces a file in one step."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 from firstfault.errors import InputError, LimitError
 
-__all__ = ["read_whole"]
+__all__ = ["read_whole", "replace_file"]
 
 _CHUNK = 1 << 20
 _WRITER_S = 5.0
@@ -29,6 +31,8 @@ def read_whole(path: Path, most: int) -> bytes:
         LimitError: It is larger.
     """
     if str(path) == "-":
+        if sys.stdin is None:
+            raise InputError("standard input is not available here", "name a file instead of -")
         return _upto(sys.stdin.fileno(), path, most)
     try:
         # Without O_NONBLOCK, opening a pipe waits for its writer for ever.
@@ -75,3 +79,47 @@ def _upto(descriptor: int, path: Path, most: int) -> bytes:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     return b"".join(parts)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a file so that it is never half of the old or of the new: a full disk or a kill leaves it as it was.
+
+    Pipes and devices are written directly, and so is a file whose folder takes no other file.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        before = target.stat()
+    except FileNotFoundError:
+        before = None
+    if before is not None and not stat.S_ISREG(before.st_mode):
+        path.write_text(text, "utf-8")
+        return
+    try:
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".part")
+    except PermissionError:
+        path.write_text(text, "utf-8")
+        return
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        _like(Path(name), before)
+        Path(name).replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def _like(path: Path, before: os.stat_result | None) -> None:
+    """Give a new file the owner and rights of the one that it replaces, or those that any new file would have."""
+    if before is None:
+        umask = os.umask(0)
+        os.umask(umask)
+        path.chmod(0o666 & ~umask)
+        return
+    with contextlib.suppress(OSError):  # only root may give files away
+        os.chown(path, before.st_uid, before.st_gid)
+    path.chmod(stat.S_IMODE(before.st_mode))
