@@ -45,7 +45,7 @@ def write_verdict(
         layer=candidate.cause.split(".", 1)[0],
         title=title,
         confidence=round(confidence, 2),
-        summary=_summary(candidate, title, rests_on),
+        summary=_summary(candidate, title, rests_on, cite(candidate.first).where),
         evidence=[cite(item) for item in _evidence(candidate, standing, facts)],
         transport=transport,
         consequences=_consequences(candidate, standing, catalogue),
@@ -63,12 +63,10 @@ def _card_of(candidate: Candidate, catalogue: Catalogue) -> Card | None:
     return variant or catalogue.cards.get(candidate.cause)
 
 
-def _summary(candidate: Candidate, title: str, rests_on: str) -> str:
-    first = candidate.first
+def _summary(candidate: Candidate, title: str, rests_on: str, where: str) -> str:
     ranks = sorted({item.rank for item in candidate.roots if item.rank is not None})
     who = f" Seen by rank{'s' if len(ranks) > 1 else ''} {_spell(ranks)}." if ranks else ""
     who += "".join(_details(candidate))
-    where = f"{first.source}:{first.line}" if first.line else first.source
     return f"{title}.{who} First shown at {where}. {rests_on}".strip()
 
 

@@ -35,6 +35,10 @@ class TextLine(msgspec.Struct, frozen=True, kw_only=True):
         rank: Global rank that printed it, when the reader knows.
         time: Seconds since the epoch (UTC), when the reader knows.
         stream: What wrote it, to keep programs apart within one source (Pod/container, host:pid, node); "" if unknown.
+        entry: For a log record within a document (the export of a log backend): its number, 1-based, as the document
+            has it; `line` is then its place in order of time, which is not the document's, and `offset` where its
+            message stands. None for everything else.
+        entry_line: Line of the document on which the message of that record stands; None if not known.
     """
 
     text: str
@@ -43,6 +47,8 @@ class TextLine(msgspec.Struct, frozen=True, kw_only=True):
     rank: int | None = None
     time: float | None = None
     stream: str = ""
+    entry: int | None = None
+    entry_line: int | None = None
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +69,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
         clock: Which clock `time` is of; times compare only within one clock. "" is a full date, "yearless" has no
             year (syslog, glog), "uptime" counts seconds since boot (dmesg).
         stream: What wrote it within the source; "" if unknown.
+        entry: As in `TextLine`.
+        entry_line: As in `TextLine`.
         fields: Named groups that the pattern captured.
         repeats: How many equal observations (same signature, source, rank) this one stands for, itself included.
     """
@@ -79,12 +87,19 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     time: float | None = None
     clock: str = ""
     stream: str = ""
+    entry: int | None = None
+    entry_line: int | None = None
     fields: dict[str, str] = {}
     repeats: int = 1
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One cited line in a report. `text` is redacted and safe to print on a terminal or in CI."""
+    """One cited line in a report. `text` is redacted and safe to print on a terminal or in CI.
+
+    Attributes:
+        line: Line in the source; of a log record within a document the line on which its message stands.
+        entry: Number of that log record in the document, 1-based; None for everything else.
+    """
 
     source: str
     text: str
@@ -93,3 +108,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     offset: int | None = None
     rank: int | None = None
     time: str | None = None
+    entry: int | None = None
+
+    @property
+    def where(self) -> str:
+        """The place for a person to look at: `job.log:12`, `loki.json entry 42 (line 130)`."""
+        if self.entry is None:
+            return f"{self.source}:{self.line}" if self.line is not None else self.source
+        return f"{self.source} entry {self.entry}" + (f" (line {self.line})" if self.line is not None else "")

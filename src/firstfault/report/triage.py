@@ -99,9 +99,9 @@ def _advice(verdict: Verdict) -> list[str]:
 def _evidence(items: Iterable[Evidence]) -> list[str]:
     lines = []
     for item in items:
-        where = f"{item.source}:{item.line}" if item.line is not None else item.source
         rank = f" rank {item.rank}" if item.rank is not None else ""
-        lines.append(f"  {item.role:<11}{safe(where)}{rank}")
+        time = f" at {item.time}" if item.entry is not None and item.time else ""
+        lines.append(f"  {item.role:<11}{safe(item.where)}{time}{rank}")
         text = safe(item.text)
         lines.append(f"    {text if len(text) <= LINE_WIDTH else text[: LINE_WIDTH - 1] + '…'}")
     return lines
@@ -130,7 +130,7 @@ def _transport(transport: Transport) -> list[str]:
     lines = ["", f"Transport: {transport.chosen or 'not chosen yet'}"]
     for option in transport.considered:
         mark = "used" if option.used else "no  "
-        where = f"  [{safe(option.evidence.source)}:{option.evidence.line}]" if option.evidence else ""
+        where = f"  [{safe(option.evidence.where)}]" if option.evidence else ""
         lines.append(f"  {mark}  {option.name:<14} {option.why}{where}")
     return lines
 

@@ -139,6 +139,8 @@ class LineCollector:
                 time=prefix.time,
                 clock=prefix.clock,
                 stream=prefix.stream,
+                entry=given.entry if given is not None else None,
+                entry_line=given.entry_line if given is not None else None,
                 fields=fields,
             ),
         )

@@ -5,7 +5,10 @@ They come newest first as often as not, so the lines of one document are put in 
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from firstfault.scan.readers.facts import Context, items, mapping, mappings, text_of
 from firstfault.scan.readers.records import Record, record_of, unwrap
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
     from firstfault.model import TextLine
 
 __all__ = ["export_facts", "is_export"]
+
+# How much of a message is looked for, how far, and after how many that are not found as they are nobody looks on.
+NEEDLE, REACH, MOST_MISSES = 120, 4 * 1024 * 1024, 64
 
 Records = list[Record]
 
@@ -66,12 +72,15 @@ def _open_telemetry(value: dict[str, Any]) -> Records:
 
 def _dmesg(value: dict[str, Any]) -> Records:
     # The time is that since boot: it orders the lines, but is no date.
-    return [Record(f"kernel: {text_of(entry.get('msg'))}") for entry in mappings(value.get("dmesg"))]
+    messages = [text_of(entry.get("msg")) for entry in mappings(value.get("dmesg"))]
+    return [Record(f"kernel: {message}", raw=message) for message in messages]
 
 
 def _record(message: str, time: Any, origin: str) -> Record:
     inner = unwrap(message)
-    return Record(inner.text, inner.time if inner.time is not None else parse_time(time), inner.stream or origin)
+    return Record(
+        inner.text, inner.time if inner.time is not None else parse_time(time), inner.stream or origin, message
+    )
 
 
 # What a document of each backend has, and how its lines are found.
@@ -95,9 +104,60 @@ def is_export(value: dict[str, Any]) -> bool:
 
 
 def export_facts(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
-    """Yield the lines of an export in order of time; those without a time stay where they are."""
+    """Yield the lines of an export in order of time; those without a time stay where they are.
+
+    Each line bears the number of its record in the document and, where its message is found there, line and offset.
+    """
     records = next(read(value) for tells, read in _BACKENDS if tells(value))
+    finder = _Finder(context)
+    before = finder.number(len(records))
+    numbered = [(record, number, finder.place(record)) for number, record in enumerate(records, start=before + 1)]
     if all(record.time is not None for record in records):
-        records.sort(key=lambda record: record.time or 0.0)
-    for record in records:
-        yield from context.print("", record.text, needle=None, time=record.time, stream=record.stream)
+        numbered.sort(key=lambda item: item[0].time or 0.0)
+    for position, (record, number, (line, offset)) in enumerate(numbered, start=before + 1):
+        for text in context.print("", record.text, needle=None, time=record.time, stream=record.stream):
+            yield msgspec.structs.replace(text, line=position, offset=offset, entry=number, entry_line=line)
+
+
+class _Finder:
+    """Finds the messages of records in the text of their document, one behind the other, in one pass."""
+
+    def __init__(self, context: Context) -> None:
+        self._places = context.places
+        self._end = context.end
+        self._misses = 0
+        if context.places is not None:
+            start = context.start
+            self._line, line_offset = context.places.place(start)
+            before = context.places.text[context.places.text.rfind("\n", 0, start) + 1 : start]
+            self._at, self._offset = start, line_offset + len(before.encode("utf-8", "replace"))
+
+    def number(self, count: int) -> int:
+        """Return how many records other documents of the source had, and count these."""
+        if self._places is None:
+            return 0
+        before = self._places.records
+        self._places.records += count
+        return before
+
+    def place(self, record: Record) -> tuple[int | None, int | None]:
+        """Return line and byte offset of a record's message; None where it is not found as it is."""
+        message = (record.raw or record.text)[:NEEDLE]
+        if self._places is None or not message or self._misses >= MOST_MISSES:
+            return None, None
+        text = self._places.text
+        limit = min(self._end, self._at + REACH)
+        for ascii_only in (True, False):
+            needle = json.dumps(message, ensure_ascii=ascii_only)[1:-1]
+            index = text.find(needle, self._at, limit)
+            if index >= 0:
+                between = text[self._at : index]
+                self._line += between.count("\n")
+                self._offset += len(between.encode("utf-8", "replace"))
+                place = self._line, self._offset
+                self._at = index + len(needle)
+                self._line += needle.count("\n")
+                self._offset += len(needle.encode("utf-8", "replace"))
+                return place
+        self._misses += 1
+        return None, None

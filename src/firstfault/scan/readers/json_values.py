@@ -129,10 +129,15 @@ def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:
 
 
 class Places:
-    """Turns positions in a decoded text into line numbers and byte offsets; costs the way from the last position."""
+    """Turns positions in a decoded text into line numbers and byte offsets; costs the way from the last position.
+
+    Attributes:
+        records: Log records that were read out of the documents so far: readers number them over all documents.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.records = 0
         self._at = 0
         self._line = 1
         self._offset = 0

@@ -47,11 +47,12 @@ MAX_FIELD_TEXT = 4000
 
 
 class Record(msgspec.Struct, frozen=True):
-    """The text of a record (may hold line feeds), its time and what wrote it."""
+    """The text of a record (may hold line feeds), its time, what wrote it, and its message as the source has it."""
 
     text: str
     time: float | None = None
     stream: str = ""
+    raw: str = ""
 
 
 def record_of(value: dict[str, Any], depth: int = 0) -> Record | None:
