@@ -436,3 +436,8 @@ def test_a_cluster_info_dump_on_standard_output():
     found = texts(text)
     assert found[: len(NODE_FACTS) + 1] == [*NODE_FACTS, EVENT_FACT]
     assert found[-2:] == ["host:1:2 [0] NCCL INFO hello", "==== END logs for container main of pod ml/w-0 ===="]
+
+
+def test_a_piece_of_a_described_node_says_what_it_offers():
+    piece = "Capacity:\n  cpu:             128\n  nvidia.com/gpu:  8\nAllocatable:\n  cpu:             128\n  nvidia.com/gpu:  7\n"
+    assert "node - allocatable nvidia.com/gpu=7 capacity nvidia.com/gpu=8 gpu.present=unset" in texts(piece)

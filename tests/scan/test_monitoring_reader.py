@@ -116,7 +116,10 @@ def test_values_say_which_part_of_the_operator_is_off():
         "devicePlugin:  # by hand\n  version: v0.17.1\n  enabled: false\ntoolkit:\n  enabled: false\n"
     )
     assert kind == "monitoring"
-    assert [line.text for line in lines if line.text.startswith("values ")] == ["values devicePlugin.enabled=false"]
+    assert [line.text for line in lines if line.text.startswith("values ")] == [
+        "values dcgmExporter.serviceMonitor.enabled=false",
+        "values devicePlugin.enabled=false",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,25 @@ def _unlisted_xid(facts: Facts) -> list[Observation]:
     return []
 
 
+def _fewer_than_it_has(facts: Facts) -> list[Observation]:
+    """A node offers fewer GPUs than it has: the device plugin holds some for unhealthy."""
+    for item in facts.signals.get("node.offer", ()):
+        if int(item.fields["offered"]) < int(item.fields["has"]):
+            return [_derived(item, "driver.plugin.allocatable-zero", "fewer-than-it-has", 0.6)]
+    return []
+
+
+def _two_driver_versions(facts: Facts) -> list[Observation]:
+    """The loaded module and the installed libraries, shown side by side, are of different versions."""
+    loaded = {item.fields["version"] for item in facts.signals.get("driver.loaded-version", ())}
+    installed = facts.signals.get("driver.installed-version", ())
+    if len(loaded) != 1 or not installed:
+        return []
+    module = next(iter(loaded)).split(".")
+    same = [all(a == b for a, b in zip(item.fields["version"].split("."), module, strict=False)) for item in installed]
+    return [] if any(same) else [_derived(installed[0], "driver.version.mismatch", "side-by-side", 0.6)]
+
+
 STACK_RULES: tuple[Callable[[Facts], list[Observation]], ...] = (
     _platform_owns_the_stack,
     _what_nodes_offer,
@@ -119,4 +138,6 @@ STACK_RULES: tuple[Callable[[Facts], list[Observation]], ...] = (
     _disk_size_ignored,
     _mesh_between_ranks,
     _unlisted_xid,
+    _two_driver_versions,
+    _fewer_than_it_has,
 )

@@ -67,8 +67,9 @@ _CANDIDATES: tuple[tuple[str, str, tuple[bytes, ...]], ...] = (
         "NVIDIA_SMI_QUERY",
         (b"NVSMI LOG", b"GPU 0", b"Product Name", b"GPU Recovery Action", b"Remapping Failure"),
     ),
+    ("dcgmi", "DCGMI", (b"#Entity", b"NvLink Link Status")),
     ("nccl_ras", "RAS_TEXT", (b"Job summary", b"Communicators... (", b"Ranks     Ranks")),
-    ("kubectl_text", "DESCRIBE", (b"Name:  ", b"Events:", b"Reason  ")),
+    ("kubectl_text", "DESCRIBE", (b"Name:  ", b"Events:", b"Reason  ", b"nvidia.com/gpu:")),
     ("kubectl_text", "EVENTS", (b"LAST SEEN",)),
     ("kubectl_text", "TABLE", (b"NAME ", b"/1  ", b"/2  ", b"/3  ", b"/4  ", b"/1 ", b"/2 ")),
 )

@@ -22,6 +22,7 @@ __all__ = ["DESCRIBE", "EVENTS", "TABLE", "KubectlTextReader"]
 
 DESCRIBE_HEAD = re.compile(
     rb"(?m)\A(?:[^\n]{0,300}\n){0,6}?(?:Name: {2,}\S|Events:\s*$)|^  Type +Reason +Age +From +Message"
+    rb"|^(?:Capacity|Allocatable):[ \t]*\r?\n(?:  [^\n]*\n){0,20}?  nvidia\.com/gpu: "
 )
 EVENTS_HEAD = re.compile(rb"(?m)^(?:NAMESPACE +)?LAST SEEN +TYPE +REASON +")
 TABLE_HEAD = re.compile(

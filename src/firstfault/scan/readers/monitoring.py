@@ -186,6 +186,8 @@ class _Walker:
             yield TextLine(text=f"values {part.name}.enabled=false", line=raw.number, offset=raw.offset)
         if key in OPERATOR_PARTS and not value:
             self._part = _Part(key, column)
+        elif part.name == "dcgmExporter" and key == "serviceMonitor" and column == part.child and not value:
+            self._part = _Part("dcgmExporter.serviceMonitor", column)
 
     def _fact(self, block: _Block) -> str:
         fields = block.fields
