@@ -29,6 +29,8 @@ DERIVED = "/derived-"
 AFTERMATH = 0.3
 # Faults with which a job runs to its end, only slower: progress afterwards says nothing against them.
 SLOW = frozenset({"network.link.degraded", "network.efa.silent-fallback", "network.nccl.gdr-disabled"})
+# A program's own verdict that its results are wrong: it comes to its end all the same.
+LASTING = frozenset({"network.nccl.p2p-broken/wrong-sums"})
 # Further signatures of the same cause are often the same event in other words.
 FURTHER = 0.5
 
@@ -121,7 +123,9 @@ def _ready_again(item: Observation, facts: Facts) -> bool:
 
 def _survival(item: Observation, writer: Writer | None, facts: Facts) -> float:
     """How much of a line's weight is left when the same writer got further afterwards."""
-    if writer is None or item.line is None or DERIVED in item.signature or item.cause in SLOW:
+    if writer is None or item.line is None or DERIVED in item.signature:
+        return 1.0
+    if item.cause in SLOW or item.signature in LASTING:
         return 1.0
     if item.cause == "infra.node.notready" and _ready_again(item, facts):
         return RECOVERED
