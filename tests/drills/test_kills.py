@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -79,3 +81,26 @@ def test_harness_sees_what_is_left(tmp_path):
         assert any(f"process {process.pid}:" in line for line in processes_of(tmp_path))
         process.kill()
     assert processes_of(tmp_path) == []
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+def test_sigkill_of_a_run_of_all_ends_its_drills_in_order(tmp_path):
+    """The drills are processes of their own: they notice that who started them is gone, and take their faults back."""
+    env = {**os.environ, "FIRSTFAULT_STATE": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    arguments = ["drill", "run", "--all", "--backend", "gloo", "--at-once", "2"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "firstfault", *arguments], env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        until(lambda: sum("world-opened" in path.read_text() for path in tmp_path.glob("runs/*/journal.jsonl")) == 2)
+        process.kill()
+    until(lambda: processes_of(tmp_path) == [])
+    assert recover(tmp_path) == [], "each has ended its own journal"
+
+
+def until(condition, seconds=60):
+    """Wait for something that comes within milliseconds or, on a busy machine, seconds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it does not come"
+        time.sleep(0.05)

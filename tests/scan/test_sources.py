@@ -320,3 +320,13 @@ def test_paths_may_be_relative(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     content, _ = read_all(Path("a.log"))
     assert content == {"a.log": LOG}
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that fails when it is read")
+def test_file_that_fails_when_read_is_its_own_problem(tmp_path):
+    """A bad sector or a stale NFS handle: named, and the other files are read all the same."""
+    good = tmp_path / "good.log"
+    good.write_text("RuntimeError: x\n")
+    found = list(open_sources(["/proc/self/mem", str(good)]))
+    assert [type(each).__name__ for each in found] == ["SourceProblem", "Source"]
+    assert "/proc/self/mem: Input/output error" in str(found[0].error)

@@ -257,7 +257,7 @@ def _run_one(name: str, world: Literal["local", "eks"], options: Any, format_: s
     A drill that had ended when it was interrupted is shown all the same.
     """
     from firstfault.cli.progress import Progress  # noqa: PLC0415
-    from firstfault.drills import Interrupted, Interrupts, run_drill  # noqa: PLC0415
+    from firstfault.drills import Interrupted, Interrupts, follow_parent, run_drill  # noqa: PLC0415
 
     result: DrillReport | None = None
     shown = False
@@ -269,6 +269,7 @@ def _run_one(name: str, world: Literal["local", "eks"], options: Any, format_: s
 
     with Interrupts() as interrupts:
         try:
+            follow_parent()
             with Progress(sys.stderr) as progress:
                 result = run_drill(name, world=world, options=options, observer=progress)
             with interrupts.hold(stubborn=False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firstfault.drills.eks import EksOptions
 from firstfault.drills.engine import Observer
-from firstfault.drills.everything import LeftOut, run_everything
+from firstfault.drills.everything import LeftOut, follow_parent, run_everything
 from firstfault.drills.interrupts import Interrupted, Interrupts
 from firstfault.drills.journal import runs, state_dir
 from firstfault.drills.lint import lint_scenario
@@ -24,6 +24,7 @@ __all__ = [
     "Scenario",
     "bundled_scenarios",
     "find_scenario",
+    "follow_parent",
     "json_schema",
     "lint_scenario",
     "load_scenario",

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
+from firstfault.act.syscalls import die_with_parent
+from firstfault.drills.interrupts import Interrupted
 from firstfault.drills.jobs import choose_backend
 from firstfault.drills.scenario import Need, Scenario, bundled_scenarios
 from firstfault.model.drill import DrillReport
@@ -28,11 +30,28 @@ if TYPE_CHECKING:
 
     from firstfault.drills.run import Options
 
-__all__ = ["LeftOut", "left_out", "run_everything"]
+__all__ = ["LeftOut", "follow_parent", "left_out", "run_everything"]
+
+PARENT = "FIRSTFAULT_PARENT"
+"""Variable by which a drill is told the process id of the run that started it."""
 
 _TICK_S = 0.2
 # A drill ends by its own deadlines long before; this is for one whose process hangs.
 _LONGEST_S = 600.0
+
+
+def follow_parent() -> None:
+    """Where a run of all drills started this one: end in order, as by SIGTERM, when that run is killed.
+
+    Raises:
+        KeyboardInterrupt: It is gone already.
+    """
+    parent = os.environ.pop(PARENT, "")  # not for the programs that are drilled
+    if not parent.isdigit():
+        return
+    die_with_parent(signal.SIGTERM)
+    if os.getppid() != int(parent):
+        raise Interrupted(signal.SIGTERM)
 
 
 class LeftOut(NamedTuple):
@@ -119,7 +138,7 @@ class _Children:
         if options.timeout is not None:
             self._arguments += ["--timeout", str(options.timeout)]
         search = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
-        self._env = {**os.environ, "PYTHONPATH": search}
+        self._env = {**os.environ, "PYTHONPATH": search, PARENT: str(os.getpid())}
         if options.state is not None:
             self._env["FIRSTFAULT_STATE"] = str(options.state)
         self._running: set[subprocess.Popen[str]] = set()

@@ -102,9 +102,9 @@ class Source:
             return self._head
         if self.reopenable:
             with self._opener() as stream:
-                return read_head(stream, HEAD_BYTES)
+                return _head_of(self.name, stream)
         stream = self.open()
-        self._head = read_head(stream, HEAD_BYTES)
+        self._head = _head_of(self.name, stream)
         self._rewound = PatientReader(RewoundRaw(self.name, self._head, stream))
         return self._head
 
@@ -121,6 +121,18 @@ class Source:
             raise InputError(f"{self.name}: a stream can be read only once")
         self._used = True
         return self._opener()
+
+
+def _head_of(name: str, stream: BinaryIO) -> bytes:
+    """Read the first bytes of a source; a disk or a server that fails is that source's problem alone.
+
+    Raises:
+        InputError: It cannot be read.
+    """
+    try:
+        return read_head(stream, HEAD_BYTES)
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror}") from error
 
 
 def open_sources(
@@ -221,7 +233,7 @@ class _Walker:
 
         with plain() as stream:
             size = os.fstat(stream.fileno()).st_size
-            head = read_head(stream, HEAD_BYTES)
+            head = _head_of(name, stream)
         method = detect_compression(head)
 
         def opener() -> BinaryIO:
