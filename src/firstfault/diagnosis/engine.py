@@ -85,8 +85,9 @@ def _problems(result: ScanResult) -> list[str]:
 def _status(standing: Standing | None, facts: Facts) -> Literal["fault", "healthy", "unknown"]:
     support = standing.first.support if standing else 0.0
     health = facts.health
-    failed = facts.has("watchdog.timeout", "python.traceback", "container.crash-loop")
+    going_down = facts.has("process.going-down")
+    failed = going_down or facts.has("watchdog.timeout", "python.traceback", "container.crash-loop")
     if support >= BLAME and (failed or support >= WEAK or health < WELL):
         return "fault"
-    doubtful = facts.has("suspicion.line") and health < CLEARLY_WELL
+    doubtful = going_down or (facts.has("suspicion.line") and health < CLEARLY_WELL)
     return "healthy" if health >= RECOGNISED and not doubtful else "unknown"
