@@ -77,6 +77,22 @@ def test_pipes_are_written_directly(tmp_path):
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
+@pytest.mark.parametrize("kind", ["file", "pipe"])
+def test_open_streams_are_appended_to(tmp_path, kind):
+    """`--output /dev/stderr`: what was written before and comes after stays, whatever is behind it."""
+    code = (
+        "import sys; from pathlib import Path; from firstfault.model.files import replace_file\n"
+        "print('before', file=sys.stderr, flush=True); replace_file(Path('/dev/stderr'), 'text\\n')\n"
+        "print('after', file=sys.stderr)"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    target = tmp_path / "log"
+    with target.open("ab") as log:
+        stream = log if kind == "file" else subprocess.PIPE
+        ended = subprocess.run([sys.executable, "-c", code], env=env, stderr=stream, check=True)
+    assert (target.read_bytes() if kind == "file" else ended.stderr) == b"before\ntext\nafter\n"
+
+
 def test_missing_folder_is_an_error(tmp_path):
     """It is not made: a slip in the name would go unnoticed."""
     with pytest.raises(FileNotFoundError):

@@ -38,7 +38,15 @@ def test_environment_of_an_indexed_job_is_enough():
 
 
 @pytest.mark.parametrize(
-    "change", [{"RANK": "2"}, {"RANK": "x"}, {"MASTER_PORT": "99999"}, {"WORLD_SIZE": ""}, {"MASTER_ADDR": ""}]
+    "change",
+    [
+        {"RANK": "2"},
+        {"RANK": "x"},
+        {"MASTER_PORT": "99999"},
+        {"WORLD_SIZE": ""},
+        {"WORLD_SIZE": "99999999999"},
+        {"MASTER_ADDR": ""},
+    ],
 )
 def test_wrong_environment_is_named(change):
     good = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "m", "MASTER_PORT": "29500"}

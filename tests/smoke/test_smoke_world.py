@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from .conftest import MASTER_ONLY, OUT
@@ -107,3 +111,19 @@ def test_rank_that_gives_up_tells_the_others_why(pair):
     _, report, text = found[0]
     assert report["status"] in {"fault", "unknown"}, text
     assert "rank 1" in next(each["why"] for each in report["rungs"] if each["ok"] is False)
+
+
+def test_program_that_cannot_be_started_is_said_also_into_a_file(tmp_path):
+    """The preflight's result and the reason are both there when standard error is a file."""
+    own = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29717"}
+    path = os.pathsep.join(filter(None, sys.path))
+    arguments = ["smoke", "--backend", "gloo", "--wrap", "--", "/nonexistent/train"]
+    with (tmp_path / "err").open("wb") as errors:
+        ended = subprocess.run(
+            [sys.executable, "-m", "firstfault", *arguments],
+            env={**os.environ, **own, "PYTHONPATH": path}, stdout=subprocess.PIPE, stderr=errors, check=False,
+        )  # fmt: skip
+    assert ended.returncode == 2
+    assert ended.stdout == b""
+    said = (tmp_path / "err").read_text()
+    assert said.index("every rung was climbed") < said.index("/nonexistent/train: cannot be started")

@@ -13,6 +13,7 @@ import click
 
 from firstfault.cli.output import TargetPath, write_output
 from firstfault.errors import ExitCode, UsageError
+from firstfault.model.safe_text import without_commands
 
 if TYPE_CHECKING:
     from firstfault.model.smoke import SmokeReport
@@ -74,9 +75,11 @@ def smoke(
         folder = logs or Path(private)
         folder.mkdir(parents=True, exist_ok=True)
         report = run_smoke(options, folder)
-        # With --wrap standard output is the program's.
-        where = output or (Path("/dev/stderr") if wrap else None)
-        write_output(render_smoke(report, format_), where)
+        shown = render_smoke(report, format_)
+        if wrap and output is None:
+            click.echo(without_commands(shown), err=True)  # standard output is the program's
+        else:
+            write_output(shown, output)
         _metrics(report, given)
         code = {"ok": ExitCode.OK, "fault": ExitCode.FINDING, "unknown": ExitCode.UNKNOWN}[report.status]
         if wrap and code is ExitCode.OK:

@@ -17,6 +17,7 @@ __all__ = ["read_whole", "replace_file"]
 _CHUNK = 1 << 20
 _WRITER_S = 5.0
 _TICK_S = 0.05
+_OPEN_FILES = {"dev", "proc"}
 
 
 def read_whole(path: Path, most: int) -> bytes:
@@ -84,11 +85,17 @@ def _upto(descriptor: int, path: Path, most: int) -> bytes:
 def replace_file(path: Path, text: str) -> None:
     """Write a file so that it is never half of the old or of the new: a full disk or a kill leaves it as it was.
 
-    Pipes and devices are written directly, and so is a file whose folder takes no other file.
+    Pipes and devices are written directly, and so is a file whose folder takes no other file. What is open already
+    (`/dev/stdout`, `/dev/fd/3`) is appended to.
 
     Raises:
         OSError: It cannot be written.
     """
+    if path.is_absolute() and len(path.parts) > 1 and path.parts[1] in _OPEN_FILES:
+        # /dev/stderr may be a file that somebody has open: what others write there must stay, and so must its inode.
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(text)
+        return
     target = Path(os.path.realpath(path))
     try:
         before = target.stat()

@@ -63,6 +63,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _PORTS = 65535
+_MOST_RANKS = 1_000_000
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> tuple[int, int, tuple[str, int], int]:
@@ -85,6 +86,8 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> tuple[int, int,
         rank, size, port, local = (int(values.get(n, "0")) for n in ("RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_RANK"))
     except ValueError as error:
         raise UsageError(f"RANK, WORLD_SIZE, MASTER_PORT and LOCAL_RANK must be numbers: {error}") from error
+    if size > _MOST_RANKS:
+        raise UsageError(f"WORLD_SIZE {size} is no number of ranks", f"the most that this counts is {_MOST_RANKS:,}")
     if not 0 <= rank < size:
         raise UsageError(f"RANK {rank} does not fit WORLD_SIZE {size}", "ranks count from 0 to the world size minus 1")
     if not 1 <= port <= _PORTS:

@@ -199,7 +199,7 @@ def _backend(run: _Run) -> tuple[float | None, TriageReport]:
         run.sign = started
         return outcome.bus, report
     started = time.monotonic()
-    floor = bandwidth_floor(options)
+    floor = bandwidth_floor(options) if options.world_size > 1 else None  # alone, nothing goes over a bus
     if floor is not None and outcome.bus is not None and outcome.bus < floor:
         why = f"{outcome.bus / 1e9:.2f} GB/s bus bandwidth, below the floor of {floor / 1e9:.2f} GB/s"
         run.rungs[-1] = msgspec.structs.replace(run.rungs[-1], ok=False, why=why)
