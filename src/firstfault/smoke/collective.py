@@ -42,7 +42,8 @@ def _climb(say: Callable[..., None]) -> None:
     say(event="imported")
     device = torch.device("cpu")
     if backend == "nccl":
-        torch.cuda.init()  # type: ignore[no-untyped-call] # says in PyTorch's own words when this build or this machine has no CUDA
+        # Says in PyTorch's own words when this build or this machine has no CUDA.
+        torch.cuda.init()  # type: ignore[no-untyped-call]
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % max(1, torch.cuda.device_count()))
         torch.cuda.set_device(device)
     store = dist.TCPStore(
