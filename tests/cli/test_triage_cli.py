@@ -112,9 +112,25 @@ def test_explain():
     assert json.loads(firstfault("explain", "network.c10d.unreachable", "--format", "json").stdout)["id"]
     assert b"network.c10d.refused" in firstfault("explain", "network.c10d").stdout
     assert len(firstfault("explain").stdout.splitlines()) > 100
+    empty = firstfault("explain", "")
+    assert empty.returncode == 2
+    assert b"the cause is empty" in empty.stderr
     unknown = firstfault("explain", "network.no.such")
     assert unknown.returncode == 2
     assert b"firstfault explain" in unknown.stderr
+
+
+def test_the_report_is_not_written_over_the_evidence(tmp_path):
+    """`triage job.log --output job.log`, or through another name of the same file, leaves the log as it is."""
+    log = tmp_path / "job.log"
+    log.write_bytes(OOM)
+    other = tmp_path / "other.log"
+    other.symlink_to(log)
+    for target in (log, other):
+        done = firstfault("triage", log, "--output", target)
+        assert done.returncode == 2
+        assert b"is one of the inputs" in done.stderr
+        assert log.read_bytes() == OOM
 
 
 OOM = b"[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"

@@ -136,3 +136,28 @@ def test_ranges_are_read_without_pread_too(monkeypatch, tmp_path):
     with file.open("rb") as stream:
         assert chunks_module.read_at(stream.fileno(), 3, 5) == b"567"
         assert chunks_module.read_at(stream.fileno(), 30, 8) == b"89"
+
+
+def test_a_file_that_becomes_shorter_is_reported(tmp_path, monkeypatch):
+    """Rotated by truncation in the middle of reading: what is gone was not looked at, and that is said."""
+    log = tmp_path / "train.log"
+    log.write_bytes(b"step 1 loss 0.1\n" * 200_000)
+    whole = scanner_module.file_chunks
+
+    def truncating(file):
+        chunks = whole(file)
+        yield next(chunks)
+        os.truncate(log, 100)
+        yield from chunks
+
+    monkeypatch.setattr(scanner_module, "file_chunks", truncating)
+    (problem,) = scan([log]).problems
+    assert "became shorter while it was read" in problem.error
+
+
+@pytest.mark.parametrize("front", ["\ufeff", "\0\0\0", "\ufeff  "])
+def test_marks_before_a_prefix_do_not_hide_the_rank(tmp_path, front):
+    """A byte order mark of a Windows editor, zero bytes of a crash."""
+    log = tmp_path / "x.log"
+    log.write_bytes(f"{front}[rank3]: torch.OutOfMemoryError: CUDA out of memory.\n".encode())
+    assert {item.rank for item in scan([log]).observations} == {3}

@@ -174,6 +174,33 @@ def test_output_that_looks_a_little_like_a_document_is_read(name):
     assert document_in(OUTPUT[name].encode()) is None
 
 
+HOSTILE = [
+    "](",
+    "`a",
+    "**a",
+    "\n",
+    "\n ",
+    "\r\n",
+    "# a\n\n",
+    "{{ ",
+    '"panels"  ',
+    "- - ",
+    "a:\n",
+    "static a ",
+    "{\n",
+    "\n}",
+    "> > ",
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_a_hostile_file_is_told_in_linear_time(piece):
+    """A page of blank lines took half a minute once: every mark of every format meets every piece here."""
+    marks = "# A\n\n`x` [a](b)\nexpr: x\nscrape_configs:\n.PHONY: x\nid: a.b\npattern: x\ncause: x\njobs:\n{{ x\nFROM x\nfn x\n"
+    found = document_in((marks + piece * 50_000)[:98_304].encode())
+    assert found is None or found.kind == "documentation"
+
+
 def test_a_large_script_with_output_behind_it_is_read(tmp_path):
     """The beginning is source code; the end, where the fault stands, is not."""
     path = tmp_path / "job.out"

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from firstfault.cli.output import TargetPath, write_output
+from firstfault.errors import UsageError
 
 __all__ = ["explain_command"]
 
@@ -24,6 +25,8 @@ def explain_command(cause: str | None, format_: str, output: Path | None) -> int
     from firstfault.catalogue import load_catalogue  # noqa: PLC0415 - not needed for --help
     from firstfault.report import render_card, render_card_list  # noqa: PLC0415
 
+    if cause is not None and not cause.strip():
+        raise UsageError("the cause is empty", "is a shell variable unset? Leave it out to list all faults")
     catalogue = load_catalogue()
     matching = [card for card in catalogue.cards.values() if card.id.startswith(cause or "")]
     if cause and not (len(matching) > 1 and cause not in catalogue.cards):

@@ -47,6 +47,7 @@ def triage_command(
     from firstfault.diagnosis import triage  # noqa: PLC0415 - the engine is not needed for --help
     from firstfault.report import render_triage  # noqa: PLC0415
 
+    _spare_inputs(paths, output)
     if live:
         report = _triage_live(paths, namespace, selector, context)
     elif namespace or selector or context:
@@ -61,6 +62,19 @@ def triage_command(
         complain(problem)
     verdict = {"fault": ExitCode.FINDING, "healthy": ExitCode.OK, "unknown": ExitCode.UNKNOWN}[report.status]
     return int(worst_exit_code(verdict, *([ExitCode.USAGE] if report.problems else [])))
+
+
+def _spare_inputs(paths: tuple[str, ...], output: Path | None) -> None:
+    """Refuse to write the report over the evidence.
+
+    Raises:
+        UsageError: The output is one of the inputs.
+    """
+    if output is None or not output.exists():
+        return
+    for path in paths:
+        if path != "-" and Path(path).exists() and output.samefile(path) and output.is_file():
+            raise UsageError(f"--output {output} is one of the inputs", "name another file")
 
 
 def _stdin() -> BinaryIO | None:

@@ -24,14 +24,15 @@ LOG_LINE = re.compile(
     rb"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\d\d:\d\d:\d\d[.,\s]"
     rb"|\[ *\d+\.\d{3,6}\] |<\d>|[IWEF]\d{4} \d\d:\d\d:\d\d|time=\"|Thu "
     # levels, ranks, processes
-    rb"|\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|CRITICAL|FATAL|TRACE)\]?[ :]\s*[\w\[(]|\[(?:rank|default)\d+\]:|\[\d+\]:? "
+    rb"|\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|CRITICAL|FATAL|TRACE)\]?[ :][ \t]*[\w\[(]"
+    rb"|\[(?:rank|default)\d+\]:|\[\d+\]:? "
     rb"|[\w.-]+:\d+:\d+ \[\d+\] |\(\w+[ =]\S*pid=\d+|\S+ NCCL (?:INFO|WARN) |NCCL (?:INFO|WARN)|pod/"
     # how programs end
     rb"|Traceback \(most recent call last\)|(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt): |Segmentation fault|Killed"
     rb"|Aborted|panic: |terminate called|OOMKilled|CUDA error"
-    rb"|(?:srun|slurmstepd|kubectl|Error from server|error|fatal|NVRM|Xid)\b[^\n]{0,40}: |\s+at [\w.]+\("
+    rb"|(?:srun|slurmstepd|kubectl|Error from server|error|fatal|NVRM|Xid)\b[^\n]{0,40}: |[ \t]+at [\w.]+\("
     # shells, tables of kubectl and nvidia-smi
-    rb"|\+ [\w./-]+ |[A-Z][A-Z_]+=\S+$|Warning  [A-Z]|Normal  [A-Z]|NAME +READY|Name: {2,}\S|\|\s+\d+\s+NVIDIA)"
+    rb"|\+ [\w./-]+ |[A-Z][A-Z_]+=\S+$|Warning  [A-Z]|Normal  [A-Z]|NAME +READY|Name: {2,}\S|\|[ \t]+\d+[ \t]+NVIDIA)"
 )
 
 
@@ -61,23 +62,23 @@ STRUCTURED = (
         "unit tests of alerting rules",
         r"^rule_files:",
         r"^tests:",
-        r"^\s*- ?\w+:|input_series:",
+        r"^[ \t]*- ?\w+:|input_series:",
     ),
     _format(
         "expr:",
         "prometheus-rules",
         "alerting or recording rules",
-        r"^\s*(?:- )?(?:alert|record): ?\S",
-        r"^\s*(?:- )?expr: ?\S",
-        r"^\s*(?:- )?(?:groups|rules|spec|[\w.-]+): *$",
+        r"^[ \t]*(?:- )?(?:alert|record): ?\S",
+        r"^[ \t]*(?:- )?expr: ?\S",
+        r"^[ \t]*(?:- )?(?:groups|rules|spec|[\w.-]+): *$",
         is_configuration=True,
     ),
     _format(
         "scrape_configs:",
         "prometheus-config",
         "a configuration of Prometheus or of a collector",
-        r"^\s*scrape_configs: *$",
-        r"^\s*- job_name: ?\S",
+        r"^[ \t]*scrape_configs: *$",
+        r"^[ \t]*- job_name: ?\S",
         is_configuration=True,
     ),
     _format(
@@ -95,14 +96,14 @@ STRUCTURED = (
         "a card of the fault catalogue",
         r"^id: [a-z]+\.[\w.-]+ *$",
         r"^(?:signatures|what|title):",
-        r"^\s+(?:pattern|text):|^fix:",
+        r"^[ \t]+(?:pattern|text):|^fix:",
     ),
     _format(
         "pattern: ",
         "fault-signals",
         "patterns of the fault catalogue",
         r"^(?:signals|rungs): *$",
-        r"^\s+- \{?id: ",
+        r"^[ \t]+- \{?id: ",
         r"\bpattern: ",
     ),
     _format(
@@ -113,7 +114,7 @@ STRUCTURED = (
         "fault-signals",
         "rules of the fault catalogue",
         r"^causality: *$",
-        r"^\s+- \{?by: ",
+        r"^[ \t]+- \{?by: ",
         r"\bexplains: ",
     ),
     _format(
@@ -132,14 +133,14 @@ STRUCTURED = (
         r"\"cause\": ?\"",
         r"\"files\": ?\{",
     ),
-    _format("jobs:", "workflow", "a CI workflow", r"^jobs: *$", r"^\s+(?:runs-on|uses|steps): ?"),
+    _format("jobs:", "workflow", "a CI workflow", r"^jobs: *$", r"^[ \t]+(?:runs-on|uses|steps): ?"),
     _format(
         "{{",
         "helm-template",
         "a template of a Helm chart",
         r"\{\{-? *(?:if|include|range|with|define|toYaml|\.Values|- )",
         r"\{\{-? *end\b|\.Values\.",
-        r"^\s*[\w.-]+: ?",
+        r"^[ \t]*[\w.-]+: ?",
         is_configuration=True,
     ),
     _format('"panels"', "dashboard", "a Grafana dashboard", r"\"panels\"\s*:", r"\"(?:schemaVersion|templating)\"\s*:"),

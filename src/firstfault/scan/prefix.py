@@ -22,6 +22,8 @@ _MONTHS = {
     for number, name in enumerate(("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"))
 }
 _LONGEST_PREFIX = 400
+# A byte order mark, and the zero bytes that a crash leaves in a log, stand before a prefix as blanks do.
+_BLANK = " \t\ufeff\0"
 
 
 @dataclass(slots=True)
@@ -50,7 +52,7 @@ def parse_prefix(line: str) -> Prefix:
     head = line[:_LONGEST_PREFIX]
     position = 0
     for _ in range(8):
-        while position < len(head) and head[position] in " \t":
+        while position < len(head) and head[position] in _BLANK:
             position += 1
         if position >= len(head):
             break

@@ -166,7 +166,13 @@ class Scanner:
         reader, collector.kind = detect_source(head, source.path)
         if reader is None and source.path is not None:
             with source.path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
                 self._scan_chunks(file_chunks(file), collector)
+            if collector.bytes < size:
+                raise InputError(
+                    f"{source.name}: became shorter while it was read ({size:,} bytes, {collector.bytes:,} were read)",
+                    "it was truncated or rotated; give a copy, or the rotated file too",
+                )
             return
         with source.open() as stream:
             if reader is None:

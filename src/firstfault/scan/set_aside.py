@@ -99,9 +99,12 @@ def _with_end(source: Source, path: Path) -> bytes:
 # With a blank line before it and none of its kind behind it, unlike the comments of scripts and of programs' output.
 _HEADING = re.compile(rb"(?:\A|\n[ \t]*\r?\n)#{1,6} [^\n]*\w[^\n]*\r?\n(?!#)")
 _TABLE = re.compile(rb"(?m)^\|[ :]*-{3,}|^[^\n|]+\|[ :]*-{3,}")
-_LINK = re.compile(rb"\]\((?!data:)[^)\s]+\)")
+_LINK = re.compile(rb"\]\((?!data:)[^)\s]{1,300}\)")
 # Programs print headings and tables too, but no code marks, emphasis or links.
-_MARKUP = re.compile(rb"(?m)^[ \t]*(?:```|~~~)|\]\([^)\s]+\)|\*\*\w[^*\n]*\*\*|(?<![`\w])`[^`\n]+`(?!`)|^\|[ :]*-{3,}")
+_MARKUP = re.compile(
+    rb"(?m)^[ \t]*(?:```|~~~)|\]\([^)\s]{1,300}\)|\*\*\w[^*\n]*\*\*"
+    rb"|(?<![`\w])`[^`\n]+`(?!`)|^\|[ :]*-{3,}"
+)
 _FENCE = re.compile(rb"(?m)^[ \t]*(?:```|~~~)")
 _DIRECTIVE = re.compile(rb"(?m)^\.\. (?:code-block|toctree|note|image|literalinclude|contents|_\w+):")
 # The headings of issue templates and of what people write who ask for help.
