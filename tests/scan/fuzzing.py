@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from firstfault.errors import InputError
 from firstfault.scan.limits import Limits
@@ -24,6 +27,55 @@ TOKENS = (
     b'"', b"\\u0000", b"\\ud800", b"\n", b"\r\n", b"\n\n\n", b": ", b"  ", b"---\n", b"&a [*a,*a]", b"\x1b[31m", b"true",
     b"[]", b"{}", b'""', b"\xef\xbb\xbf", b"\xfe\xff", b"PK\x03\x04", b"\x1f\x8b\x08", b"_" * 300, b"0" * 5000, b"../",
 )  # fmt: skip
+
+
+# What may stand where a document has something else: every type, and values that trip who trusts them.
+VALUES: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1 << 70, 1.5, float("inf"), float("nan"), "", "x", "a\nb", "\x00\ud800", "9" * 400, "-1", "NaN",
+    [], {}, [None], [[]], [{}], {"": None}, {"name": []}, {"items": 3}, ["x", 1, None, {"a": []}],
+)  # fmt: skip
+
+
+def mutate_document(data: bytes, source: random.Random) -> bytes | None:
+    """Return the document with values of other types in places, keys taken away and lists made longer; None if none."""
+    documents = _documents(data)
+    if documents is None:
+        return None
+    for _ in range(source.randint(1, 3)):
+        places = [place for document in documents for place in _places(document)]
+        if not places:
+            break
+        holder, key = source.choice(places)
+        what = source.randrange(4)
+        if what == 0 and isinstance(holder, dict):
+            del holder[key]
+        elif what == 1 and isinstance(holder, list):
+            holder.extend(json.loads(json.dumps(holder)) * source.choice((1, 3)))
+        else:
+            holder[key] = json.loads(json.dumps(source.choice(VALUES)))
+    written = "\n".join(json.dumps(document, indent=source.choice((None, 2))) for document in documents)
+    if source.random() < 0.5 and not data.lstrip().startswith((b"{", b"[")):
+        written = "\n---\n".join(yaml.safe_dump(document, width=10_000) for document in documents)
+    return written.encode("utf-8", "surrogatepass")
+
+
+def _documents(data: bytes) -> list[Any] | None:
+    """The JSON or YAML documents that bytes hold, in a list."""
+    try:
+        text = data.decode()
+        return [json.loads(text)] if text.lstrip().startswith(("{", "[")) else list(yaml.safe_load_all(text))
+    except (UnicodeDecodeError, ValueError, yaml.YAMLError, RecursionError):
+        return None
+
+
+def _places(value: Any) -> list[tuple[Any, Any]]:
+    """Every (holder, key) within a document."""
+    items: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        items = list(value.items())
+    elif isinstance(value, list):
+        items = list(enumerate(value))
+    return [(value, key) for key, _ in items] + [place for _, inner in items for place in _places(inner)]
 
 
 def mutate(data: bytes, source: random.Random, others: Iterable[bytes] = ()) -> bytes:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scan.fuzzing import mutate, read_everything
+from scan.fuzzing import mutate, mutate_document, read_everything
 from scan.seeds import SEEDS
 
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=25)
@@ -28,6 +28,17 @@ def test_seeds_are_read(name):
 def test_broken_sources_give_lines_or_a_clear_error(name, seed):
     """No broken source raises anything but InputError, and every line is one line of text."""
     read_everything(mutate(SEEDS[name], random.Random(seed), SEEDS.values()))
+
+
+DOCUMENTS = [name for name, data in SEEDS.items() if mutate_document(data, random.Random(0))]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@CALM
+@given(seed=st.integers(min_value=0, max_value=2**32))
+def test_documents_of_the_wrong_types(name, seed):
+    """A document that is well-formed, but has a list where a name should be, and the like."""
+    read_everything(mutate_document(SEEDS[name], random.Random(seed)))
 
 
 @CALM

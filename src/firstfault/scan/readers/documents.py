@@ -17,7 +17,7 @@ from firstfault.scan.limits import MIB
 from firstfault.scan.readers import exports, flight_recorder, kubernetes, model_config, security_groups, terraform
 from firstfault.scan.readers import torchrun_error as torchrun
 from firstfault.scan.readers.base import HEAD_IS_ALL, RawLine, plain_lines, read_document
-from firstfault.scan.readers.facts import Context, mappings
+from firstfault.scan.readers.facts import Context, mappings, text_of
 from firstfault.scan.readers.json_values import SEARCH_WINDOW, Found, Places, iter_json
 from firstfault.scan.readers.monitoring import MONITORING_KINDS, monitoring_facts
 from firstfault.scan.readers.records import record_of
@@ -185,7 +185,7 @@ class YamlReader:
                 yield from plain_lines(data[: begins.start()], *at)
                 at = at[0] + data.count(b"\n", 0, begins.start()), at[1] + begins.start()
                 data, start = data[begins.start() :], 0
-        if isinstance(value, dict) and value.get("kind") in MONITORING_KINDS:
+        if isinstance(value, dict) and text_of(value.get("kind")) in MONITORING_KINDS:
             yield from monitoring_facts(_numbered(data, at))
             return
         places = _ShiftedPlaces(data.decode("utf-8", "replace"), at)

@@ -29,14 +29,16 @@ _FIELDS = frozenset({
     "_SOURCE_REALTIME_TIMESTAMP",
 })  # fmt: skip
 MAX_FIELD = 4 * MIB
+LONGEST_WORD = 200
 
 
 def _entry_lines(fields: dict[str, Any], line: int | None, offset: int | None) -> Iterator[TextLine]:
     """Yield the message of an entry; each of its lines bears the identifier."""
     message = _message(fields.get("MESSAGE"))
     transport = fields.get("_TRANSPORT")
-    identifier = "kernel" if transport == "kernel" else fields.get("SYSLOG_IDENTIFIER") or fields.get("_COMM") or ""
-    pid = fields.get("SYSLOG_PID") or fields.get("_PID")
+    given = _word(fields.get("SYSLOG_IDENTIFIER")) or _word(fields.get("_COMM"))
+    identifier = "kernel" if transport == "kernel" else given
+    pid = _word(fields.get("SYSLOG_PID")) or _word(fields.get("_PID"))
     prefix = (
         f"{identifier}[{pid}]: "
         if identifier and pid and transport != "kernel"
@@ -55,6 +57,11 @@ def _entry_lines(fields: dict[str, Any], line: int | None, offset: int | None) -
                 time=time,
                 stream=host if isinstance(host, str) else "",
             )
+
+
+def _word(value: Any) -> str:
+    """A field that goes before each line of a message: one line itself, whatever the journal was given."""
+    return " ".join(str(value).split())[:LONGEST_WORD] if isinstance(value, (str, int)) else ""
 
 
 def _message(value: Any) -> str:
