@@ -31,7 +31,7 @@ _HEAD = re.compile(
 )
 _OTHER_KIND = re.compile(rb"(?m)^kind: *[\"']?(?!PrometheusRule|ServiceMonitor|PodMonitor|ScrapeConfig|VMRule)\w")
 _KEY = re.compile(r"^(?P<indent>\s*)(?P<dash>(?:- +)*)[\"']?(?P<key>[A-Za-z_][\w.-]*)[\"']?:(?:\s+(?P<value>.*))?$")
-_COMMENT = re.compile(r"(?:^|\s+)#.*$")
+_COMMENT = re.compile(r"(?:^|\s)#.*$")
 _ENV = re.compile(r"(?:NCCL|FI|TORCH|DCGM_EXPORTER|VLLM|CUDA|NVIDIA|GLOO|UCX)_\w+")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w|y)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "y": 31536000.0}
@@ -39,6 +39,7 @@ OPERATOR_PARTS = ("dcgmExporter", "devicePlugin")  # without which nobody sees, 
 _RULE_KEYS = frozenset({"alert", "record", "expr", "for"})
 _SECRET_FREE = 400  # characters of an expression that are worth a pattern's while
 _LINES_OF_A_BLOCK = 200
+_LONGEST_DURATION = 40
 
 
 def seconds_of(duration: str) -> float | None:
@@ -46,6 +47,8 @@ def seconds_of(duration: str) -> float | None:
     text = duration.strip().strip("\"'")
     if text == "0":
         return 0.0
+    if len(text) > _LONGEST_DURATION:
+        return None
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return None

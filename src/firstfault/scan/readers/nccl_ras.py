@@ -47,10 +47,12 @@ class RasJsonReader:
         except (ValueError, RecursionError):
             yield from plain_lines(data)
             return
-        findings = [
-            line for comm in mappings(mapping({"": value}, "").get("communicators")) for line in _communicator(comm)
-        ]
-        for line in findings or [f"nccl-ras healthy communicators={len(mappings(value.get('communicators')))}"]:
+        communicators = mappings(mapping({"": value}, "").get("communicators"))
+        if not communicators:  # nothing was seen, which is not the same as healthy
+            yield from plain_lines(data)
+            return
+        findings = [line for communicator in communicators for line in _communicator(communicator)]
+        for line in findings or [f"nccl-ras healthy communicators={len(communicators)}"]:
             yield TextLine(text=line)
 
 
