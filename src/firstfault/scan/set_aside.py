@@ -31,7 +31,9 @@ _CONFIGURATION_SIGNALS = tuple(
 )
 TAIL_BYTES = 32 * 1024
 MOST_LINES = 4000
-BEGINNING, MOSTLY = 4096, 0.4
+BEGINNING, MOSTLY = 2048, 0.4
+# A document shows within so many bytes what it may be.
+HINTED = 12 * 1024
 
 
 class Document(NamedTuple):
@@ -133,12 +135,14 @@ def document_in(sample: bytes) -> Document | None:
     """
     if sample.startswith(BINARY) or COMPILED_PYTHON.match(sample):
         return Document("binary", "a binary file, not text")
-    languages = [each for each in LANGUAGES if each[0] in sample]
-    formats = [each for each in STRUCTURED if each.hint in sample]
+    # Most logs are known for one here, at the least cost.
     beginning = sample[:BEGINNING]
-    if not languages and not formats and not any(hint in sample for hint in _PAGE_HINTS):
-        return None  # most logs, at the least cost
     if len(LOG_LINE.findall(beginning)) > MOSTLY * beginning.count(b"\n"):
+        return None
+    hinted = sample[:HINTED]
+    languages = [each for each in LANGUAGES if each[0] in hinted]
+    formats = [each for each in STRUCTURED if each.hint in hinted]
+    if not languages and not formats and not any(hint in hinted for hint in _PAGE_HINTS):
         return None
     lines = sample.count(b"\n") - sample.count(b"\n\n") + 1
     logs = len(LOG_LINE.findall(sample))

@@ -20,24 +20,31 @@ if TYPE_CHECKING:
 
 __all__ = ["kind_behind", "later_windows", "reader_behind"]
 
-WINDOW = 16 * 1024
+WINDOW = 4 * 1024
 # Share of the lines of a window that must be of the format.
 MOST = 0.5
 MOST_STARTS = 8
 
 _PREFIX = rb"(?:\[pod/[^\]\s]{1,300}\] )?(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d) )?"
-# Formats of which each line is a record: (reader, what its lines begin with).
-_RECORDS: tuple[tuple[tuple[str, str], re.Pattern[bytes]], ...] = (
-    (("containers", "DOCKER"), re.compile(rb'\{"log":"')),
-    (("journal", "JOURNAL_JSON"), re.compile(rb'\{[^\n]*"__REALTIME_TIMESTAMP"')),
-    (("json_lines", "JSON_LINES"), re.compile(_PREFIX + rb'\{ ?"')),
-    (("containers", "CRI"), re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d) std(?:out|err) [FP] ")),
+# Formats of which each line is a record: (reader, what its lines begin with, a literal that they have).
+_RECORDS: tuple[tuple[tuple[str, str], re.Pattern[bytes], bytes], ...] = (
+    (("containers", "DOCKER"), re.compile(rb'\{"log":"'), b'{"log":"'),
+    (("journal", "JOURNAL_JSON"), re.compile(rb'\{[^\n]*"__REALTIME_TIMESTAMP"'), b'"__REALTIME_TIMESTAMP"'),
+    (("json_lines", "JSON_LINES"), re.compile(_PREFIX + rb'\{"'), b'{"'),
+    (
+        ("containers", "CRI"),
+        re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d) std(?:out|err) [FP] "),
+        b" std",
+    ),
 )
 # Where a document may begin, and what the lines of each kind look like from there on.
 _STARTS = re.compile(
     rb"(?m)^(?=[{\[]\s*[\"{\[]|apiVersion: |kind: |(?:NAMESPACE +)?LAST SEEN |(?:NAMESPACE +)?NAME +[A-Z]"
     rb"|Name: {2,}\S|=+NVSMI LOG)"
 )
+_START_HINTS = (
+    b"\n{", b"\n[", b"\napiVersion: ", b"\nkind: ", b"LAST SEEN ", b"\nNAME", b"\nName:  ", b"NVSMI LOG",
+)  # fmt: skip
 _JSON_ROW = re.compile(rb"[ \t{}\[\]\",]|$")
 _ROWS = {
     "kubectl-events": re.compile(rb"(?:\S+ +)?(?:\d+[smhd]|<\w+>)\S*(?: \([^)]*\))? +\S"),
@@ -45,6 +52,11 @@ _ROWS = {
     "kubectl-describe": re.compile(rb"\s|[A-Z][\w ]*:|$"),
     "nvidia-smi-q": re.compile(rb"\s|GPU [0-9A-F]|$"),
 }
+_ANY_ROW = re.compile(
+    rb"[ \t{}\[\]\",\n]|(?:- )*[\"']?[\w./-]+[\"']?:(?: |\r?$)|- |---|[A-Z][\w ]*:|GPU |(?:\S+ +)?(?:\d+[smhd]|<\w+>)"
+    rb"|(?:\S+ +){1,2}\d+/\d+ |\S+ +(?:Ready|NotReady)\b",
+    re.MULTILINE,
+)
 _YAML_ROW = re.compile(rb"\s*(?:- )*[\"']?[\w./-]+[\"']?:(?: |$)|\s*- |\s|---")
 
 
@@ -91,11 +103,18 @@ def reader_behind(
     """
     if len(head) < HEAD_IS_ALL:
         return None
-    for name, row in _RECORDS:
+    for name, row, hint in _RECORDS:
+        if not _most(windows, lambda window, hint=hint: hint in window):  # type: ignore[misc]
+            continue
         if _most(windows, lambda window, row=row: _share(window, row) >= MOST):  # type: ignore[misc]
             # Without lines that the runtime cut, the prefix alone is no reason to read slowly.
             needed = name != ("containers", "CRI") or any(b" P " in window for window in windows)
             return load(*name) if needed else None
+    # The last whole line of the head is of the document, or there is none; it may be all on one line.
+    end = head.rfind(b"\n") + 1
+    last = head[end:] if len(head) - end > WINDOW else head[head.rfind(b"\n", 0, max(end - 1, 0)) + 1 :]
+    if not _ANY_ROW.match(last) or not any(hint in head for hint in _START_HINTS):
+        return None
     for _, start in zip(range(MOST_STARTS), _STARTS.finditer(head), strict=False):
         rest = head[start.start() :]
         reader = detect(rest)
@@ -122,5 +141,9 @@ def kind_behind(head: bytes, windows: Sequence[bytes]) -> str:
     first = classify_text(head[:8192])
     if first != "log" or len(head) < HEAD_IS_ALL:
         return first
-    kinds = [classify_text(window) for window in windows]
+    kinds: list[str] = []
+    for window in windows:
+        kinds.append(classify_text(window))
+        if 2 * kinds.count("log") >= len(windows):
+            return first  # as most logs
     return next((kind for kind in ("kernel", "journal", "cri-log") if 2 * kinds.count(kind) > len(kinds)), first)
