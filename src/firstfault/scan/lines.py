@@ -84,6 +84,7 @@ class LineCollector:
         self._tallies: dict[int, _Tally] = {}
         self.lines: int | None = 0
         self._newlines = 0
+        self._read: tuple[str, TextLine | None, Prefix] = ("", None, Prefix())
         self.bytes = 0
         self.saturated: set[int] = set()
 
@@ -117,12 +118,12 @@ class LineCollector:
         pattern = self._patterns[index]
         if pattern.kinds and self.kind not in pattern.kinds and not ("kernel" in pattern.kinds and is_kernel_line(raw)):
             return
-        match = pattern.confirm(raw)
+        # Several patterns often look at one line: its prefixes are read once.
+        prefix = self._prefix_of(raw, given) if pattern.anchored else None
+        match = pattern.confirm(raw, None if prefix is None else raw[prefix.start :])
         if match is None:
             return
-        prefix = parse_prefix(raw)
-        if given is not None:
-            _fill_in(prefix, given)
+        prefix = prefix or self._prefix_of(raw, given)
         fields = {name: value for name, value in match.groupdict().items() if value is not None}
         self._keep(
             index,
@@ -144,6 +145,14 @@ class LineCollector:
                 fields=fields,
             ),
         )
+
+    def _prefix_of(self, raw: str, given: TextLine | None) -> Prefix:
+        if self._read[0] != raw or self._read[1] is not given:
+            prefix = parse_prefix(raw)
+            if given is not None:
+                _fill_in(prefix, given)
+            self._read = (raw, given, prefix)
+        return self._read[2]
 
     def _keep(self, index: int, observation: Observation) -> None:
         tally = self._tallies.setdefault(index, _Tally())

@@ -27,6 +27,7 @@ SWIFT = 6
 SLOW = 50
 LONGEST = 48
 WINDOW = 8
+MOST_SERVED = 16
 NEVER = -100.0
 MOST_LITERALS = 100
 MOST_STRINGS = 64
@@ -84,7 +85,7 @@ def shared_windows(wanted: Iterable[str]) -> dict[str, str]:
         for window in set(_windows(literal)):
             holders[window].append(literal)
     heap = [
-        (-len(found) - _oddity(window), window, len(found))
+        (-_use(len(found)) - _oddity(window), window, len(found))
         for window, found in holders.items()
         if window.lower() not in _everyday()
     ]
@@ -96,8 +97,13 @@ def shared_windows(wanted: Iterable[str]) -> dict[str, str]:
         if len(left) == count:
             chosen.update(dict.fromkeys(left, window))
         elif left:  # some have been served by other parts since: its turn comes later
-            heappush(heap, (-len(left) - _oddity(window), window, len(left)))
+            heappush(heap, (-_use(len(left)) - _oddity(window), window, len(left)))
     return {literal: chosen.get(literal, literal) for literal in literals}
+
+
+def _use(served: int) -> int:
+    """What serving so many literals is worth: beyond some, a line that holds the part has too much looked for in it."""
+    return min(served, MOST_SERVED)
 
 
 def _oddity(window: str) -> float:

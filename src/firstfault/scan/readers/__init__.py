@@ -71,8 +71,10 @@ _CANDIDATES: tuple[tuple[str, str, tuple[bytes, ...]], ...] = (
     ("nccl_ras", "RAS_TEXT", (b"Job summary", b"Communicators... (", b"Ranks     Ranks")),
     ("kubectl_text", "DESCRIBE", (b"Name:  ", b"Events:", b"Reason  ", b"nvidia.com/gpu:")),
     ("kubectl_text", "EVENTS", (b"LAST SEEN",)),
-    ("kubectl_text", "TABLE", (b"NAME ", b"/1  ", b"/2  ", b"/3  ", b"/4  ", b"/1 ", b"/2 ")),
+    ("kubectl_text", "TABLE", (b"\nNAME", b"/1  ", b"/2  ", b"/3  ", b"/4  ", b"/1 ", b"/2 ")),
 )
+# Those of documents in JSON: no log without a quotation mark need be searched for any of them.
+_QUOTED = frozenset(hints for _, _, hints in _CANDIDATES if all(b'"' in hint for hint in hints))
 
 
 @cache
@@ -89,8 +91,12 @@ def detect_reader(head: bytes) -> Reader | None:
     # A source that goes on beyond its head shows at its beginning what it is; a short one may hold a document anywhere.
     # A Terraform plan stands behind what `terraform plan` refreshed, which may be a lot.
     beginning = head if len(head) < HEAD_IS_ALL else head[:BEGINNING]
+    hinted = b"\n" + beginning  # so that a hint may be what a line begins with
+    quoted = b'"' in hinted
     for module, name, hints in _CANDIDATES:
-        window = head if name == "TERRAFORM_TEXT" else beginning
+        if not quoted and hints in _QUOTED:
+            continue
+        window = head if name == "TERRAFORM_TEXT" else hinted
         if any(hint in window for hint in hints) and (reader := _reader(module, name)).detect(head):
             return reader
     return None

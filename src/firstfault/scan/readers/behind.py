@@ -42,9 +42,9 @@ _STARTS = re.compile(
     rb"(?m)^(?=[{\[]\s*[\"{\[]|apiVersion: |kind: |(?:NAMESPACE +)?LAST SEEN |(?:NAMESPACE +)?NAME +[A-Z]"
     rb"|Name: {2,}\S|=+NVSMI LOG)"
 )
-_START_HINTS = (
-    b"\n{", b"\n[", b"\napiVersion: ", b"\nkind: ", b"LAST SEEN ", b"\nNAME", b"\nName:  ", b"NVSMI LOG",
-)  # fmt: skip
+# Cheaper than _STARTS where there is none, which is nearly always.
+_LINE_HINT = re.compile(rb"\n(?:[{]|\[[\s{\"\[]|apiVersion: |kind: |NAME|Name:  )")
+_HINTS = (b"LAST SEEN ", b"NVSMI LOG")
 _JSON_ROW = re.compile(rb"[ \t{}\[\]\",]|$")
 _ROWS = {
     "kubectl-events": re.compile(rb"(?:\S+ +)?(?:\d+[smhd]|<\w+>)\S*(?: \([^)]*\))? +\S"),
@@ -113,7 +113,7 @@ def reader_behind(
     # The last whole line of the head is of the document, or there is none; it may be all on one line.
     end = head.rfind(b"\n") + 1
     last = head[end:] if len(head) - end > WINDOW else head[head.rfind(b"\n", 0, max(end - 1, 0)) + 1 :]
-    if not _ANY_ROW.match(last) or not any(hint in head for hint in _START_HINTS):
+    if not _ANY_ROW.match(last) or not (_LINE_HINT.search(head) or any(hint in head for hint in _HINTS)):
         return None
     for _, start in zip(range(MOST_STARTS), _STARTS.finditer(head), strict=False):
         rest = head[start.start() :]

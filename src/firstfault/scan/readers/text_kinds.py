@@ -54,7 +54,7 @@ _KINDS: tuple[tuple[str, tuple[bytes, ...], re.Pattern[bytes]], ...] = tuple(
         ),
         (
             "kubectl-table",
-            (b"NAME ",),
+            (b"\nNAME",),
             rb"^(?:NAMESPACE +)?NAME +(?:READY|STATUS|DESIRED|TYPE +CLUSTER-IP|COMPLETIONS|CLASS|AGE|UP-TO-DATE)\b",
         ),
         (
@@ -103,8 +103,9 @@ def classify_text(head: bytes) -> str:
     """
     if head.startswith(BINARY_MAGIC):
         return "binary"
+    hinted = b"\n" + head  # so that a hint may be what a line begins with
     for kind, hints, pattern in _KINDS:
-        if any(hint in head for hint in hints) and pattern.search(head):
+        if any(hint in hinted for hint in hints) and pattern.search(head):
             return kind
     return "binary" if _looks_binary(head[:4096]) else "log"
 
