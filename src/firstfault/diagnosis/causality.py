@@ -7,9 +7,10 @@ either, the explanation stands.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from firstfault.catalogue import Catalogue
@@ -32,6 +33,7 @@ GENERAL = frozenset({"workload.rank.exception/traceback-final-line"})
 SUSPICION = 0.35
 # Among causes that none explains, one that is seen almost as well and began earlier is the first.
 COMPARABLE = 0.88
+_WILD = re.compile(r"[*?\[]")
 
 
 @dataclass
@@ -51,7 +53,7 @@ def rank_causes(candidates: list[Candidate], catalogue: Catalogue) -> Standing |
     """Decide which candidate is the first cause; None when there is no candidate."""
     if not candidates:
         return None
-    explained = _find_explained(candidates, catalogue)
+    explained = _find_explained(candidates, _Rules(catalogue))
     open_ones = [one for one in candidates if one.cause not in explained] or candidates[:1]
     best = open_ones[0]
     for rival in open_ones[1:]:
@@ -61,17 +63,57 @@ def rank_causes(candidates: list[Candidate], catalogue: Catalogue) -> Standing |
     return Standing(best, [item for item in explained.values() if item[0] is not best], independent)
 
 
-def _find_explained(candidates: list[Candidate], catalogue: Catalogue) -> dict[str, tuple[Candidate, Candidate, str]]:
+class _Rules:
+    """Which causes can explain which, by the cards and by the families of signals/causality.yaml.
+
+    What each cause matches is worked out once: an input in which everything matches has hundreds of causes, and so a
+    hundred thousand pairs of them.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._families = catalogue.causality
+        self._own: dict[str, set[str]] = {}
+        for card in catalogue.cards.values():
+            self._own.setdefault(card.cause, set()).update(card.explains)
+        self._globs = {cause: [glob for glob in own if _WILD.search(glob)] for cause, own in self._own.items()}
+        self._by: dict[str, frozenset[int]] = {}
+        self._what: dict[str, frozenset[int]] = {}
+
+    def names(self, by: str, what: str) -> bool:
+        """Whether a card of one cause (or of its variants) names the very other."""
+        return what in self._own.get(by, ())
+
+    def why(self, by: str, what: str) -> tuple[str, float] | None:
+        """Why one cause explains the other, and how well it must be seen for that, as a share of the other."""
+        both = self._matching(self._by, by, "by") & self._matching(self._what, what, "explains")
+        found = [(self._families[place].because, self._families[place].enough) for place in sorted(both)]
+        if self.names(by, what):
+            found.insert(0, (f"a consequence of {by}", ENOUGH_NAMED))
+        elif any(fnmatchcase(what, glob) for glob in self._globs.get(by, ())):
+            found.insert(0, (f"a consequence of {by}", ENOUGH))
+        return min(found, key=lambda one: one[1], default=None)
+
+    def _matching(self, known: dict[str, frozenset[int]], cause: str, side: Literal["by", "explains"]) -> frozenset[int]:
+        """The families that have a cause on one side."""
+        if cause not in known:
+            known[cause] = frozenset(
+                place
+                for place, rule in enumerate(self._families)
+                if any(fnmatchcase(cause, glob) for glob in getattr(rule, side))
+            )
+        return known[cause]
+
+
+def _find_explained(candidates: list[Candidate], rules: _Rules) -> dict[str, tuple[Candidate, Candidate, str]]:
     """Cause → (its candidate, the best seen one that explains it, why)."""
     explained: dict[str, tuple[Candidate, Candidate, str]] = {}
-    explains = _explains(catalogue)
     for later in candidates:
         for earlier in candidates:
-            why = _explanation(earlier, later, explains, catalogue)
+            why = _explanation(earlier, later, rules)
             if why is None:
                 continue
-            mutual = _explanation(later, earlier, explains, catalogue) is not None
-            if mutual and _standing(later, earlier, explains) > _standing(earlier, later, explains):
+            mutual = _explanation(later, earlier, rules) is not None
+            if mutual and _standing(later, earlier, rules) > _standing(earlier, later, rules):
                 continue
             known = explained.get(later.cause)
             if known is None or known[1].support < earlier.support:
@@ -79,18 +121,16 @@ def _find_explained(candidates: list[Candidate], catalogue: Catalogue) -> dict[s
     return explained
 
 
-def _standing(one: Candidate, other: Candidate, explains: dict[str, set[str]]) -> tuple[bool, float, str]:
+def _standing(one: Candidate, other: Candidate, rules: _Rules) -> tuple[bool, float, str]:
     """Which of two causes that could each explain the other does: the one whose card says so, the better seen."""
-    return other.cause in explains.get(one.cause, ()), one.support, one.cause
+    return rules.names(one.cause, other.cause), one.support, one.cause
 
 
-def _explanation(
-    earlier: Candidate, later: Candidate, explains: dict[str, set[str]], catalogue: Catalogue
-) -> str | None:
+def _explanation(earlier: Candidate, later: Candidate, rules: _Rules) -> str | None:
     """Why one explains the other, or None: nothing says that it can, it is seen too poorly, or it came later."""
     if earlier is later:
         return None
-    found = _why(earlier.cause, later.cause, explains, catalogue)
+    found = rules.why(earlier.cause, later.cause)
     if found is None or _is_after(earlier, later):
         return None
     why, enough = found
@@ -106,27 +146,6 @@ def _explanation(
 
 def _same_line(one: Observation, other: Observation) -> bool:
     return one.source == other.source and one.line == other.line and one.text == other.text
-
-
-def _explains(catalogue: Catalogue) -> dict[str, set[str]]:
-    """Cause → globs of what it explains, by its own card and those of its variants."""
-    found: dict[str, set[str]] = {}
-    for card in catalogue.cards.values():
-        found.setdefault(card.cause, set()).update(card.explains)
-    return found
-
-
-def _why(by: str, what: str, explains: dict[str, set[str]], catalogue: Catalogue) -> tuple[str, float] | None:
-    """Why one cause explains the other, and how well it must be seen for that, as a share of the other."""
-    own = explains.get(by, set())
-    found = [
-        (rule.because, rule.enough)
-        for rule in catalogue.causality
-        if any(fnmatchcase(by, glob) for glob in rule.by) and any(fnmatchcase(what, glob) for glob in rule.explains)
-    ]
-    if any(fnmatchcase(what, glob) for glob in own):
-        found.insert(0, (f"a consequence of {by}", ENOUGH_NAMED if what in own else ENOUGH))
-    return min(found, key=lambda one: one[1], default=None)
 
 
 def _is_after(one: Candidate, other: Candidate) -> bool:

@@ -125,6 +125,8 @@ def _after_program(place: int, items: list[Observation], codes: list[int | None]
 def _is_taken_back(place: int, items: list[Observation], codes: list[int | None], table: XidTable) -> bool:
     """Whether a later line on the same GPU cancels this one."""
     item = items[place]
+    if codes[place] not in table.policy.cancels.values():
+        return False
     for later in range(place + 1, len(items)):
         code = codes[later]
         same_gpu = items[later].source == item.source and items[later].fields.get("pci") == item.fields.get("pci")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import msgspec
 
 from firstfault.catalogue import content_key, load_bytes, store_bytes
-from firstfault.scan.literals import ignores_case, required_literals, shared_windows
+from firstfault.scan.literals import certain_literals, ignores_case, required_literals, shared_windows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,14 +63,14 @@ class Engine(Protocol):
 
 
 class _Lead(NamedTuple):
-    """Where a hit of the sieve leads: a pattern, and the literal that its line must hold for it.
+    """Where a hit of the sieve leads: a literal, and the patterns that need it, each with what its line must hold too.
 
-    The literal is empty where the sieve held the pattern itself, and in lower case where case does not matter.
+    The literal is empty where the sieve held the pattern itself, and all are in lower case where case does not matter.
     """
 
-    pattern: int
     literal: bytes
     ignore_case: bool
+    patterns: list[tuple[int, list[bytes]]]
 
 
 class _Sieve(NamedTuple):
@@ -127,6 +127,7 @@ class HyperscanEngine:
         start = stop = -1
         line = lowered = b""
         on_line: set[int] = set()
+        rows: set[int] = set()
         for end, row in hits:
             if end > stop:
                 start = part.rfind(b"\n", 0, end - 1) + 1
@@ -135,8 +136,17 @@ class HyperscanEngine:
                 line = part[start:stop]
                 lowered = line.lower()
                 on_line.clear()
-            for pattern, literal, ignore_case in sieve.leads[row]:
-                if pattern not in on_line and literal in (lowered if ignore_case else line):
+                rows.clear()
+            if row in rows:
+                continue
+            rows.add(row)
+            for literal, ignore_case, patterns in sieve.leads[row]:
+                text = lowered if ignore_case else line
+                if literal not in text:
+                    continue
+                for pattern, others in patterns:
+                    if pattern in on_line or any(other not in text for other in others):
+                        continue
                     on_line.add(pattern)
                     found.append(Candidate(base + start, base + end, pattern))
         return found
@@ -208,17 +218,21 @@ class HyperscanEngine:
         table = [(index, pattern) for index, pattern in enumerate(self._table) if pattern.first_only == once]
         needed = [required_literals(pattern.superset, once=once) for _, pattern in table]
         part_of = shared_windows(sorted(set().union(*(found or () for found in needed))))
-        rows: dict[tuple[str, int], list[_Lead]] = defaultdict(list)
+        leads: dict[tuple[str, int], dict[tuple[bytes, bool], _Lead]] = defaultdict(dict)
         for (index, pattern), found in zip(table, needed, strict=True):
             ignore_case = pattern.ignore_case or ignores_case(pattern.regex)
-            if found is None:
-                rows[pattern.superset, self._flags(pattern) | single].append(_Lead(index, b"", ignore_case))
-            for literal in sorted(found or ()):
+            certain = certain_literals(pattern.superset)
+            for literal in sorted(found or ("",)):
                 # Of a pattern that is wanted once only the first hit is seen: look for all of its literal.
-                part = literal if once else part_of[literal]
-                lead = _Lead(index, (literal.lower() if ignore_case else literal).encode(), ignore_case)
-                rows[re.escape(part), (caseless if ignore_case else 0) | single].append(lead)
-        return rows
+                part = literal if once else part_of.get(literal, "")
+                row = (re.escape(part), (caseless if ignore_case else 0) | single)
+                if found is None:
+                    row = (pattern.superset, self._flags(pattern) | single)
+                texts = [literal, *(other for other in certain if other not in literal)]
+                first, *others = [(text.lower() if ignore_case else text).encode() for text in texts]
+                lead = leads[row].setdefault((first, ignore_case), _Lead(first, ignore_case, []))
+                lead.patterns.append((index, others))
+        return {row: list(found.values()) for row, found in leads.items()}
 
     def _load(self, kind: str) -> Any | None:
         if blob := load_bytes(kind, self._key):

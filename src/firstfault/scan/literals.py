@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["ignores_case", "required_literals", "shared_windows"]
+__all__ = ["certain_literals", "ignores_case", "required_literals", "shared_windows"]
 
 SHORTEST = 4
 # A single shorter literal makes the whole sieve a fifth slower, so anything else is preferred.
@@ -63,6 +63,16 @@ def required_literals(regex: str, *, once: bool = False) -> frozenset[str] | Non
     if best is None or len(best) > MOST_LITERALS:
         return None
     return best if all(_is_selective(literal, once=once) for literal in best) else None
+
+
+def certain_literals(regex: str) -> tuple[str, ...]:
+    """Return strings that each match holds, all of them, however short; the shortest first.
+
+    They are no use for finding lines, but the shortest one tells a line of one XID from the lines of all others.
+    """
+    whole = _Parser(regex, FEW_MEMBERS).alternation()
+    demands = {next(iter(demand)) for demand in whole.demands if len(demand) == 1}
+    return tuple(sorted(demands - {""}, key=lambda literal: (len(literal), literal)))
 
 
 def _is_selective(literal: str, *, once: bool) -> bool:
