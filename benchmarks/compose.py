@@ -79,7 +79,9 @@ def main() -> None:
         for signature in card.signatures:
             if signature.role != "root" or signature.strength < WEAKEST:
                 continue
-            for name, aftermath in AFTERMATH.items():
+            # What watches a job does not end it: such a fault has no aftermath in the ranks.
+            beside = {"alone": None} if card.layer == "observability" else AFTERMATH
+            for name, aftermath in beside.items():
                 case = {
                     "id": f"{card.id}/{signature.id}/{name}",
                     "layer": card.layer,

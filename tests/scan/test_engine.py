@@ -8,7 +8,7 @@ import pytest
 
 from firstfault.catalogue import load_catalogue
 from firstfault.scan.engine import HyperscanEngine, ReEngine
-from firstfault.scan.literals import SWIFT, required_literals
+from firstfault.scan.literals import SWIFT, certain_literals, required_literals
 from firstfault.scan.patterns import build_patterns
 from firstfault.scan.prefix import parse_prefix
 
@@ -117,3 +117,28 @@ def test_the_shipped_patterns_keep_the_sieve_fast():
 def test_short_literals_are_made_longer(regex, literals):
     """Where a pattern has only a short literal, the classes beside it are spelled out."""
     assert required_literals(regex) == frozenset(literals)
+
+
+@pytest.mark.parametrize(
+    ("regex", "strings"),
+    [
+        (r"Xid \((?:PCI:)?[0-9a-f:.]+\): (?:\d+, .*previous Xid )?(?P<xid>48)(?:[^0-9]|$)", {"Xid (", "): ", "48"}),
+        ("one.*(?:or )?two \\d three", {"one", "two ", " three"}),
+        ("this one|or that one", set()),
+    ],
+)
+def test_what_each_match_holds(regex, strings):
+    """All of it, however short; what is optional, or one of several branches, is not in it."""
+    found = set(certain_literals(regex))
+    assert strings <= found if strings else not found
+    assert all(other not in found for other in ("or ", "PCI:", "previous Xid "))
+
+
+def test_the_line_of_one_xid_is_no_candidate_for_most_others():
+    """Each code has its pattern, and all begin alike: a storm of XIDs must not try each of them on each line."""
+    pytest.importorskip("hyperscan")
+    line = b"NVRM: Xid (PCI:0000:19:00): 79, pid=1234, name=python3, GPU has fallen off the bus.\n"
+    found = {PATTERNS[index].key for _, _, index in HyperscanEngine(PATTERNS).find(line)}
+    assert "driver.gpu.fallen-off/xid-79" in found
+    assert "driver.xid.48/kernel-line" not in found
+    assert "driver.ecc.uncorrectable/xid-48" not in found

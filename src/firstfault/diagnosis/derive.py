@@ -285,6 +285,31 @@ def _traceback_cut_short(facts: Facts) -> list[Observation]:
     return found[:1]
 
 
+_STATED_PREEMPTION = {
+    "workload.signal.preempted/slurm-cancelled",
+    "workload.signal.preempted/kubernetes-preempted",
+}
+_JUST_BEFORE = 60
+
+
+def _preempted_as_stated(facts: Facts) -> list[Observation]:
+    """The scheduler itself says that it preempted the job: exceptions about that time are how ranks met their end.
+
+    A launcher ends the other ranks after one failed, too, but no scheduler calls that a preemption.
+    """
+    stated = [item for item in facts.faults if item.signature in _STATED_PREEMPTION and "reempt" in item.text.lower()]
+    raised = [item for item in facts.faults if item.cause == "workload.rank.exception" and item.role is Role.ROOT]
+    long_before = any(
+        item.source == preempted.source and (item.line or 0) + _JUST_BEFORE < (preempted.line or 0)
+        for item in raised
+        for preempted in stated
+    )
+    if not stated or not raised or long_before:
+        return []
+    doubt = _derived(stated[0], "workload.rank.exception", "preempted-as-stated", 0.6)
+    return [msgspec.structs.replace(doubt, role=Role.EXONERATING)]
+
+
 _RULES = (
     _stuck_in_init,
     _never_arrived,
@@ -299,4 +324,5 @@ _RULES = (
     _hangs_over_p2p,
     _efa_not_used,
     _traceback_cut_short,
+    _preempted_as_stated,
 )

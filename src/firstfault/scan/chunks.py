@@ -20,7 +20,6 @@ LONGEST_OVERHANG = 4 * 1024 * 1024
 _SHORTEST_LOOK = 4096
 
 _SEEKING = threading.Lock()
-_COLOURED_LINE = re.compile(rb"[^\n]*\x1b[^\n]*")
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 
 
@@ -133,5 +132,21 @@ def stream_chunks(stream: BinaryIO) -> Iterator[Chunk]:
 def make_readable(chunk: bytes) -> bytes:
     """Take colours out and let progress bars (lone CR) and CRLF end lines, without moving the start of any line."""
     if b"\x1b" in chunk:
-        chunk = _COLOURED_LINE.sub(lambda found: _ESCAPE.sub(b"", found[0]).ljust(len(found[0])), chunk)
+        chunk = b"".join(_without_colours(chunk))
     return chunk.replace(b"\r", b"\n") if b"\r" in chunk else chunk
+
+
+def _without_colours(chunk: bytes) -> Iterator[bytes]:
+    """The parts of a chunk, each line with colours taken out of it and blanks put at its end instead.
+
+    Found by leaping from one escape to the next: a regular expression for such lines tries each byte of a long line.
+    """
+    position = 0
+    while (escape := chunk.find(b"\x1b", position)) >= 0:
+        start = chunk.rfind(b"\n", position, escape) + 1 or position
+        stop = chunk.find(b"\n", escape)
+        stop = len(chunk) if stop < 0 else stop
+        yield chunk[position:start]
+        yield _ESCAPE.sub(b"", chunk[start:stop]).ljust(stop - start)
+        position = stop
+    yield chunk[position:]
