@@ -93,7 +93,9 @@ class _Rules:
             found.insert(0, (f"a consequence of {by}", ENOUGH))
         return min(found, key=lambda one: one[1], default=None)
 
-    def _matching(self, known: dict[str, frozenset[int]], cause: str, side: Literal["by", "explains"]) -> frozenset[int]:
+    def _matching(
+        self, known: dict[str, frozenset[int]], cause: str, side: Literal["by", "explains"]
+    ) -> frozenset[int]:
         """The families that have a cause on one side."""
         if cause not in known:
             known[cause] = frozenset(
