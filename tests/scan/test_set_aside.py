@@ -214,6 +214,7 @@ def test_a_large_script_with_output_behind_it_is_read(tmp_path):
         ('groups:\n- name: a\n  rules:\n  - alert: A\n    expr: absent(kube_node_status_allocatable{resource="nvidia_com_gpu"})\n', "observability.alert.absent-pitfall"),
         ("global:\n  scrape_interval: 5m\nscrape_configs:\n  - job_name: dcgm\n", "observability.exporter.slow-interval"),
         ("#!/bin/bash\nexport TORCH_NCCL_TRACE_BUFFER_SIZE=0\ntorchrun train.py\n", "observability.flightrecorder.off"),
+        ('module "eks" {\n  source = "terraform-aws-modules/eks/aws"\n  node_security_group_enable_recommended_rules = false\n}\n', "infra.securitygroup.recommended-rules-off"),
     ],
 )  # fmt: skip
 def test_configuration_is_evidence_of_what_is_judged_from_it(tmp_path, text, cause):

@@ -160,6 +160,7 @@ STRUCTURED = (
         r"^(?:(?:resource|module|variable|data|provider|output) \"[^\"\n]+\"(?: \"[^\"\n]+\")?|terraform|locals) \{",
         r"^\}",
         r"^ +[\w.]+ += |^ +[\w-]+ (?:\"\w+\" )?\{",
+        is_configuration=True,
     ),
     _format(
         "@@ -",

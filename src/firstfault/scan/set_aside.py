@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Document", "document_in", "is_of_configuration", "sift"]
 
-# What a configuration file is evidence of: that nobody would notice, which is judged from such files, and what it sets.
-_CONFIGURATION_CAUSES = "observability."
+# What a configuration file is evidence of: that nobody would notice, which is judged from such files, a switch that
+# takes the rules between nodes away, and what it sets.
+_CONFIGURATION_CAUSES = ("observability.", "infra.securitygroup.recommended-rules-off")
 _CONFIGURATION_SIGNALS = tuple(
     f"signal/{name}" for name in ("monitoring.", "health.alert", "health.scrape", "clusterpolicy.", "nccl.debug")
 )
