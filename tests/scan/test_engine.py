@@ -7,6 +7,7 @@ import random
 import pytest
 
 from firstfault.catalogue import load_catalogue
+from firstfault.scan import engine as engine_module
 from firstfault.scan.engine import HyperscanEngine, ReEngine
 from firstfault.scan.literals import SWIFT, certain_literals, required_literals
 from firstfault.scan.patterns import build_patterns
@@ -57,9 +58,10 @@ def test_the_engines_find_what_re_finds(monkeypatch):
     lines = some_lines()
     expected = truth(lines)
     once = {pattern.key for pattern in PATTERNS if pattern.first_only}
-    fast, slow, dense = HyperscanEngine(PATTERNS), ReEngine(PATTERNS), HyperscanEngine(PATTERNS)
-    monkeypatch.setattr(dense, "_many", 1 << 30)
-    for engine, piece in ((fast, 64), (dense, 0), (slow, 64)):
+    fast, slow = HyperscanEngine(PATTERNS), ReEngine(PATTERNS)
+    for engine, dense in ((fast, 1 << 30), (fast, 0), (slow, 0)):
+        monkeypatch.setattr(engine_module, "DENSE", dense)
+        piece = 64
         found = confirmed(engine, lines, piece)
         assert {item for item in expected - found if item[0] not in once} == set()
         assert found - expected == set()

@@ -8,9 +8,13 @@ import sys
 
 import pytest
 
-from firstfault.scan import Source, children, scan, scan_sources
+from firstfault.catalogue import load_catalogue
+from firstfault.scan import Source, children, open_sources, scan, scan_sources
 from firstfault.scan import chunks as chunks_module
 from firstfault.scan import scanner as scanner_module
+from firstfault.scan.engine import load_engine
+from firstfault.scan.patterns import build_patterns
+from firstfault.scan.scanner import Scanner
 
 FAULT = "torch.distributed.DistNetworkError: The client socket has timed out after 5000ms while trying to connect to (m, 1)."
 FILLER = "2026-03-01 10:00:00,000 INFO a line like any other, number {}\n"
@@ -68,6 +72,27 @@ def test_a_line_that_is_cut_counts_as_one(tmp_path, monkeypatch, as_stream):
     result = scan_sources([Source("a.log", lambda: io.BytesIO(data))]) if as_stream else scan([path])
     assert sorted({item.line for item in faults(result)}) == [2, 4]
     assert (result.sources[0].lines, result.sources[0].bytes) == (5, len(data))
+
+
+@pytest.mark.parametrize(("saturated", "ways"), [(500, [(1, 0), (4, 0)]), (20_000, [(4, 0), (4, 1 << 30)])])
+def test_the_same_bytes_give_the_same_observations(tmp_path, monkeypatch, saturated, ways):
+    """Neither the number of workers nor the way of looking decides what is seen, also in lines too long to be whole."""
+    monkeypatch.setattr(chunks_module, "CHUNK_BYTES", 256 * 1024)
+    monkeypatch.setattr(scanner_module, "SMALL_BYTES", 0)
+    monkeypatch.setattr("firstfault.scan.lines.SATURATED", saturated)
+    catalogue = load_catalogue()
+    texts = [sample.text.splitlines()[0] for card in catalogue.cards.values() for sample in card.signatures[0].samples]
+    long = " ".join(texts)
+    path = tmp_path / "a.log"
+    path.write_text("".join(f"{long}\n" + f"{FAULT}\n" * 500 + "\n".join(texts) + "\n" for _ in range(3)))
+    patterns = build_patterns(catalogue)
+    engine = load_engine(patterns)
+    seen = []
+    for workers, dense in ways:
+        monkeypatch.setattr("firstfault.scan.engine.DENSE", dense)
+        seen.append(Scanner(patterns, engine, workers).scan(open_sources([path])).observations)
+    assert seen[0]
+    assert seen[1] == seen[0]
 
 
 def test_colours_and_progress_bars(tmp_path):

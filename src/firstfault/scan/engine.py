@@ -30,12 +30,13 @@ if TYPE_CHECKING:
 
     from firstfault.scan.patterns import Pattern
 
-__all__ = ["Candidate", "Engine", "HyperscanEngine", "ReEngine", "load_engine"]
+__all__ = ["LONGEST_LINE", "Candidate", "Engine", "HyperscanEngine", "ReEngine", "load_engine"]
 
-# With more hits of the sieve than one in so many bytes, the patterns themselves sort them faster than Python does.
-DENSE = 1024
-# Only from so many hits on: until then Python is done sooner than that database is built (some seconds, once).
-PATIENCE = 50_000
+# With more hits of the sieve in a chunk the patterns themselves sort them faster than Python does. It depends on the
+# chunk alone, so that the same input is read the same way; and their database takes some seconds to build, once.
+DENSE = 8000
+# Of a longer line only what surrounds a hit is confirmed: all ways of looking must name the same hit.
+LONGEST_LINE = 16_384
 
 
 class Candidate(NamedTuple):
@@ -94,7 +95,6 @@ class HyperscanEngine:
         self._hyperscan = hyperscan
         self._local = threading.local()
         self._lock = threading.Lock()
-        self._many = 0
         self._table = patterns
         table = "\0".join(f"{row.regex}\1{row.ignore_case}{row.first_only}" for row in patterns)
         here = Path(__file__).parent
@@ -118,10 +118,12 @@ class HyperscanEngine:
 
     def _find(self, sieve: _Sieve, part: bytes, base: int) -> list[Candidate]:
         hits = self._scan(sieve.name, sieve.database, part) if sieve.leads else []
-        if len(hits) > len(part) // DENSE and sieve is self._every:
-            self._many += len(hits)
-            if self._many > PATIENCE:
-                return self._find_dense(part, base, hits)
+        if len(hits) > DENSE and sieve is self._every:
+            return self._find_dense(part, base, hits)
+        return self._follow(sieve, part, base, hits)
+
+    def _follow(self, sieve: _Sieve, part: bytes, base: int, hits: list[tuple[int, int]]) -> list[Candidate]:
+        """Look on each line with a hit for what the patterns behind it need."""
         found: list[Candidate] = []
         hits.sort()
         start = stop = -1
@@ -156,24 +158,29 @@ class HyperscanEngine:
         positions: list[int] = []
         starts: list[int] = []
         lines: list[bytes] = []
-        position = 0
+        long: list[tuple[int, int]] = []
+        position = start = 0
         stop = -1
-        for end in sorted({end for end, _ in hits}):
-            if end <= stop:
-                continue
-            start = part.rfind(b"\n", 0, end - 1) + 1
-            stop = part.find(b"\n", end - 1)
-            stop = len(part) if stop < 0 else stop
-            positions.append(position)
-            starts.append(start)
-            lines.append(part[start:stop])
-            position += stop - start + 1
+        for end, row in sorted(hits):
+            is_new = end > stop
+            if is_new:
+                start = part.rfind(b"\n", 0, end - 1) + 1
+                stop = part.find(b"\n", end - 1)
+                stop = len(part) if stop < 0 else stop
+            if stop - start > LONGEST_LINE:
+                long.append((end, row))
+            elif is_new:
+                positions.append(position)
+                starts.append(start)
+                lines.append(part[start:stop])
+                position += stop - start + 1
         found: dict[tuple[int, int], Candidate] = {}
         for end, pattern in sorted(self._scan("full", self._full, b"\n".join(lines))):
             place = bisect_right(positions, max(end - 1, 0)) - 1
             start = base + starts[place]
             found.setdefault((start, pattern), Candidate(start, start + end - positions[place], pattern))
-        return list(found.values())
+        once = [candidate for candidate in found.values() if not self._table[candidate.pattern].first_only]
+        return sorted(once + self._follow(self._every, part, base, long))
 
     def _scan(self, name: str, database: Any, buffer: bytes) -> list[tuple[int, int]]:
         scratch = getattr(self._local, name, None)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from firstfault.model import Observation, SourceInfo, TextLine
+from firstfault.scan.engine import LONGEST_LINE
 from firstfault.scan.prefix import Prefix, parse_prefix
 from firstfault.scan.readers.text_kinds import is_kernel_line
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Examined", "LineCollector", "examine"]
 
-LONGEST_LINE = 16_384
 LONGEST_TEXT = 2_000
 # Distinct values of captured fields kept per (signature, rank, stream); ports and addresses could be without end.
 VARIANTS = 8
@@ -86,7 +86,8 @@ class LineCollector:
         self._newlines = 0
         self._read: tuple[str, TextLine | None, Prefix] = ("", None, Prefix())
         self.bytes = 0
-        self.saturated: set[int] = set()
+        # Replaced as a whole, so that who was given it keeps what it was then.
+        self.saturated: frozenset[int] = frozenset()
 
     def add(self, examined: Examined) -> None:
         """Take in one chunk; chunks come in order."""
@@ -168,7 +169,7 @@ class LineCollector:
             known.count += 1
             tally.idle += 1
             if tally.idle > SATURATED:
-                self.saturated.add(index)
+                self.saturated |= {index}
             return
         tally.seen[key] = _Seen(observation)
         tally.variants[writer] = tally.variants.get(writer, 0) + 1
