@@ -69,6 +69,17 @@ def _what_nodes_offer(facts: Facts) -> list[Observation]:
     return []
 
 
+def _limits_of_a_pool_without_types(facts: Facts) -> list[Observation]:
+    """Karpenter before 0.37 says that a pool's limits are exceeded when it could not resolve its instance types."""
+    cause = "infra.karpenter.incompatible/instance-types-unresolved"
+    if not any(item.signature == cause for item in facts.faults):
+        return []
+    return [
+        msgspec.structs.replace(item, role=Role.EXONERATING, strength=0.95)
+        for item in _roots(facts, "infra.nodepool.limits")
+    ]
+
+
 def _driver_container_failed(facts: Facts) -> list[Observation]:
     """A module that does not load inside the operator's driver container: the operator could not install the driver."""
     if not facts.has("driver.container"):
@@ -134,6 +145,7 @@ def _two_driver_versions(facts: Facts) -> list[Observation]:
 STACK_RULES: tuple[Callable[[Facts], list[Observation]], ...] = (
     _platform_owns_the_stack,
     _what_nodes_offer,
+    _limits_of_a_pool_without_types,
     _driver_container_failed,
     _disk_size_ignored,
     _mesh_between_ranks,

@@ -25,6 +25,8 @@ _OBJECTIVE = re.compile(
     r"|busbw|bandwidth|throughput|_duration_seconds|slo\b|burn",
     re.IGNORECASE,
 )
+# An answer stands so many lines behind its question at most.
+NEAR = 2
 _SILENT = {"WARN", "VERSION", "NONE", "ABORT", "0"}
 
 
@@ -43,14 +45,25 @@ def _no_objective(facts: Facts) -> list[Observation]:
     return [_derived(serving[0], "observability.slo.missing", "rules-without-an-objective", 0.42)]
 
 
+def _answered_with_nothing(facts: Facts, question: str) -> Observation | None:
+    """Return the first question of that signal which the next lines answer with nothing."""
+    nothing = [(item.source, item.line) for item in facts.signals.get("monitoring.nothing-found", ()) if item.line]
+    for asked in facts.signals.get(question, ()):
+        if asked.line and any(name == asked.source and 0 < line - asked.line <= NEAR for name, line in nothing):
+            return asked
+    return None
+
+
 def _no_smoke_job(facts: Facts) -> list[Observation]:
     """Somebody asked for CronJobs and there were none."""
-    asked, nothing = facts.first("monitoring.no-cronjobs"), facts.first("monitoring.nothing-found")
-    if asked is None or nothing is None or asked.source != nothing.source:
-        return []
-    if asked.line is None or nothing.line is None or not 0 < nothing.line - asked.line <= 2:
-        return []
-    return [_derived(asked, "observability.smoke.missing", "no-cronjobs", 0.45)]
+    asked = _answered_with_nothing(facts, "monitoring.no-cronjobs")
+    return [_derived(asked, "observability.smoke.missing", "no-cronjobs", 0.45)] if asked else []
+
+
+def _no_exporter(facts: Facts) -> list[Observation]:
+    """Somebody asked for the exporter or for its metrics and there were none."""
+    asked = _answered_with_nothing(facts, "monitoring.asks-exporter")
+    return [_derived(asked, "observability.exporter.missing", "asked-in-vain", 0.45)] if asked else []
 
 
 def _ready_and_nothing_to_schedule(facts: Facts) -> list[Observation]:
@@ -75,6 +88,7 @@ def _nccl_was_told_to_be_silent(facts: Facts) -> list[Observation]:
 WATCHING_RULES: tuple[Callable[[Facts], list[Observation]], ...] = (
     _no_objective,
     _no_smoke_job,
+    _no_exporter,
     _ready_and_nothing_to_schedule,
     _nccl_was_told_to_be_silent,
 )
