@@ -12,11 +12,14 @@ import subprocess
 import sys
 import termios
 from fcntl import ioctl
+from pathlib import Path
 
 import jsonschema
 import msgspec
 import pytest
 
+from firstfault.drills import Options, run_drill
+from firstfault.errors import UnsupportedError
 from firstfault.model import Evidence, Role, Verdict
 from firstfault.model.drill import Change, DrillReport, Phase, RankResult
 from firstfault.report.drill import render_drill
@@ -71,6 +74,9 @@ def test_list_and_plan_change_nothing(state):
         (["drill", "run", "sg-block", "stray"], "stray"),
         (["drill", "run", "env-missing", "--launcher", "torchrun"], "started directly"),
         (["drill", "run", "sg-block", "--program", "/nonexistent/train.py"], "no such program"),
+        (["drill", "run", "two-gpus-one-node", "--backend", "gloo"], "needs two GPUs"),
+        (["drill", "run", "xid-31", "--backend", "gloo"], "needs a GPU"),
+        (["drill", "run", "cuda-oom", "--backend", "gloo"], "what to do: run it on a machine whose GPUs PyTorch sees"),
         (["drill", "plan", "nothing.yaml"], "nothing.yaml"),
         (["drill", "lint"], "nothing to check"),
         (["drill", "lint", "nothing.yaml"], "nothing.yaml"),
@@ -120,6 +126,54 @@ def test_state_that_may_not_be_read_is_not_called_clean(ordinary_user):  # noqa:
     assert ended.returncode == 2
     assert "Permission denied" in ended.stderr
     assert ended.stdout == ""
+
+
+def test_named_drill_without_its_package_is_refused(state, monkeypatch):
+    """It would fail for a reason of this machine's, not for the one that it rehearses; no run is begun."""
+    monkeypatch.setattr("firstfault.drills.everything._no_kubernetes_client", lambda: True)
+    with pytest.raises(UnsupportedError, match=r"pip install 'firstfault\[live\]'"):
+        run_drill("pod-crashloop", options=Options(backend="gloo"))
+    assert not state.exists()
+
+
+def test_refused_run_on_a_cluster_owes_nothing(state, tmp_path):
+    """Without a usable kubeconfig nothing is touched, so nothing is left to recover."""
+    call = ["drill", "run", "sg-block", "--world", "eks", "--yes", "--terraform-dir", "x", "--max-duration", "15m"]
+    refused = firstfault(*call, state=state, KUBECONFIG=str(tmp_path / "none"))
+    assert refused.returncode == 2, refused.stderr
+    ended = firstfault("drill", "recover", state=state, KUBECONFIG=str(tmp_path / "none"))
+    assert ended.returncode == 0
+    assert ended.stdout.startswith("Nothing is owed")
+
+
+HANGS = """
+import os, socket, sys
+rank, port = int(os.environ["RANK"]), int(os.environ["MASTER_PORT"])
+if rank == 0:
+    server = socket.create_server(("", port))
+    server.accept()[0].sendall(b"x")
+else:
+    socket.create_connection((os.environ["MASTER_ADDR"], port)).recv(1)  # no timeout: SYNs are sent for two minutes
+"""
+
+
+@pytest.mark.netns
+@pytest.mark.usefixtures("netns")
+def test_program_of_ones_own_may_hang_until_the_deadline(state, quick, tmp_path):
+    """It need not heed FIRSTFAULT_TIMEOUT: the progress names the deadline, and hanging counts as failing."""
+    scenario = tmp_path / "quick.yaml"
+    expected = "  - {item: ranks, measure: ranks.outcome, equals: all failed}\n"
+    scenario.write_text(Path(quick).read_text().replace("deadline_s: 20", "deadline_s: 7") + expected)
+    program = tmp_path / "hangs.py"
+    program.write_text(HANGS)
+    call = ["drill", "run", str(scenario), "--backend", "gloo", "--program", str(program)]
+    ended = firstfault(*call, "--format", "json", state=state)
+    report = json.loads(ended.stdout)
+    (ranks,) = [row for row in report["expected_vs_measured"] if row["item"] == "ranks"]
+    assert (ranks["measured"], ranks["match"]) == ("all hung", "yes")
+    assert "are ended after 7 s" in ended.stderr
+    assert "give up after about" not in ended.stderr
+    assert report["restored"] is True
 
 
 def test_lint_and_new_speak_json(state, tmp_path):

@@ -37,6 +37,16 @@ def test_interrupted_run_is_finished_once(state):
     assert recover(state) == []
 
 
+def test_refused_run_on_a_cluster_is_closed_without_the_cluster(state):
+    """A journal that knows only which cluster was meant owes nothing, and nobody asks that cluster."""
+    journal = Journal.create(state)
+    journal.append("world-options", drill="sg-block", identity={"options": {}, "topology": {}, "groups": {}})
+    journal.close()
+    (found,) = recover(state)
+    assert (found.outcome, found.drill, found.world, found.left_behind) == ("recovered", "sg-block", "eks", [])
+    assert recover(state) == []
+
+
 def test_running_drill_is_left_alone(state):
     """A run whose process holds its lock is only named."""
     journal = Journal.create(state)

@@ -35,7 +35,7 @@ class Progress:
         self._drawn = 0.0
         self._ended = 0
         self._ranks = 0
-        self._timeout = 0.0
+        self._until = ""
 
     def __enter__(self) -> Self:
         return self
@@ -94,12 +94,14 @@ class Progress:
 
     def _on_job_started(self, fields: dict[str, Any]) -> None:
         self._ranks, self._ended = int(fields["ranks"]), 0
-        self._timeout = float(fields["timeout"])
+        self._until = f"they give up after about {float(fields['timeout']):g} s"
+        if fields.get("own_program"):
+            # Whether the program heeds FIRSTFAULT_TIMEOUT is its own affair; the deadline is the drill's.
+            self._until = f"they give up by their own timeout, or are ended after {float(fields['deadline']):g} s"
         self._await(self._waiting())
 
     def _waiting(self) -> str:
-        given_up = f"they give up after about {self._timeout:g} s"
-        how = given_up if self._phase == "injected" else "a few seconds"
+        how = self._until if self._phase == "injected" else "a few seconds"
         return f"waiting for {self._ranks - self._ended} of {self._ranks} ranks to end ({how})"
 
     def _on_rank_ended(self, fields: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from firstfault.drills.compare import compare, facts, recovery
 from firstfault.drills.diagnose import Diagnosis
 from firstfault.drills.injectors import Injector, Start, undo_record
 from firstfault.drills.interrupts import Interrupted, Interrupts
-from firstfault.drills.jobs import Backend, Launcher, Process, processes
+from firstfault.drills.jobs import Backend, Launcher, Process, bundled_programs, processes
 from firstfault.drills.journal import Journal, Undo, timestamp
 from firstfault.drills.tail import Line, LogTail, last_lines, step_seconds, sums_in
 from firstfault.drills.world import RankExit, Snapshot, World
@@ -325,7 +325,8 @@ class Drill:
         limits = workload.deadlines if name == "injected" else {}
         limit = limits.get(self.settings.backend) or workload.deadline_s or 60 + 6 * timeout
         deadline = observation.started + limit
-        self._say("job-started", phase=name, ranks=len(job), timeout=timeout)
+        own = workload.program not in bundled_programs()
+        self._say("job-started", phase=name, ranks=len(job), timeout=timeout, deadline=limit, own_program=own)
         self.world.start(job, logs)
         if name == "injected" and not triggers:
             self._diagnosis.begin(self._logs("baseline"))  # with triggers, nothing may delay the look at the logs

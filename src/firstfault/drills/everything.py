@@ -23,6 +23,7 @@ from firstfault.act.syscalls import die_with_parent
 from firstfault.drills.interrupts import Interrupted
 from firstfault.drills.jobs import choose_backend
 from firstfault.drills.scenario import Need, Scenario, bundled_scenarios
+from firstfault.errors import UnsupportedError, UsageError
 from firstfault.model.drill import DrillReport
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from firstfault.drills.run import Options
 
-__all__ = ["LeftOut", "follow_parent", "left_out", "run_everything"]
+__all__ = ["LeftOut", "follow_parent", "left_out", "refuse_what_lacks", "run_everything"]
 
 PARENT = "FIRSTFAULT_PARENT"
 """Variable by which a drill is told the process id of the run that started it."""
@@ -60,6 +61,30 @@ class LeftOut(NamedTuple):
     name: str
     why: str
     failed: bool = False
+
+
+def refuse_what_lacks(scenario: Scenario, backend: str, launcher: str) -> None:
+    """Refuse a drill that was named although this machine, or this call, lacks what it needs.
+
+    Raises:
+        UsageError: Another backend or launcher was asked for than the drill needs.
+        UnsupportedError: The machine lacks a GPU or a package.
+    """
+    # Whoever named it has been asked about the kernel log already.
+    needs = [need for need in scenario.needs if need != "kernel-log"]
+    scenario = msgspec.structs.replace(scenario, needs=needs)
+    if not (why := left_out(scenario, backend, launcher)):
+        return
+    what = f"drill {scenario.name}: {why}"
+    if "direct" in needs and launcher != "direct":
+        raise UsageError(what, "leave --launcher out")
+    if "gloo" in needs and backend != "gloo":
+        raise UsageError(what, "use --backend gloo")
+    if {"gpu", "two-gpus"} & set(needs):
+        raise UnsupportedError(
+            what, "run it on a machine whose GPUs PyTorch sees, without --backend gloo; `firstfault drill list` shows the others"
+        )
+    raise UnsupportedError(what)
 
 
 def left_out(scenario: Scenario, backend: str, launcher: str = "direct") -> str:

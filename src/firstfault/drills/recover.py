@@ -22,6 +22,10 @@ from firstfault.errors import InputError
 __all__ = ["RECOVERIES", "Recovered", "recover", "recover_run"]
 
 
+# Written before the first object is made in a cluster, and before every fault.
+_TOUCHES = frozenset({"locking", "world-opened", "undo-recorded"})
+
+
 class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one interrupted run.
 
@@ -42,12 +46,13 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Owed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a journal says about an interrupted run."""
+    """What a journal says about an interrupted run; `touched`: it came as far as changing something outside itself."""
 
     drill: str
     world: str
     identity: dict[str, Any] | None
     undo: list[Undo]
+    touched: bool
 
 
 def _recover_local(owed: _Owed, journal: Journal) -> list[str]:  # noqa: ARG001 - the shape of all recoveries
@@ -77,8 +82,8 @@ def _end(pid: int, started: int) -> None:
 
 
 def _recover_eks(owed: _Owed, journal: Journal) -> list[str]:
-    if owed.identity is None:
-        return []
+    if owed.identity is None or not owed.touched:
+        return []  # refused before the first call that changes anything; the cluster need not even exist
     # Imported here: what a run on this machine owes is recovered without a Kubernetes client.
     from firstfault.drills.eks.recovery import recover_cluster  # noqa: PLC0415
 
@@ -93,12 +98,14 @@ def _read(folder: Path) -> _Owed:
     drill = world = ""
     identity: dict[str, Any] | None = None
     undo: dict[int, Undo] = {}
+    touched = False
     for event in read_events(folder):
+        touched |= event.get("event") in _TOUCHES
         match event.get("event"):
             case "run-started":
                 drill, world = str(event.get("drill", "")), str(event.get("world", ""))
             case "world-options":
-                world, identity = "eks", event.get("identity")
+                drill, world, identity = str(event.get("drill", "")), "eks", event.get("identity")
             case "world-opened":
                 identity = event.get("identity")
             case "undo-recorded":
@@ -106,7 +113,7 @@ def _read(folder: Path) -> _Owed:
                 undo[record.id] = record
             case "undone":
                 undo.pop(int(event["undo"]), None)
-    return _Owed(drill=drill, world=world or "local", identity=identity, undo=list(undo.values()))
+    return _Owed(drill=drill, world=world or "local", identity=identity, undo=list(undo.values()), touched=touched)
 
 
 def recover(state: Path) -> list[Recovered]:

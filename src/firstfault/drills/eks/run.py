@@ -130,11 +130,17 @@ def run_on_cluster(
         stack.callback(journal.close)
         # On the disk before the lock is taken in the cluster: whoever recovers knows which cluster it was.
         identity = {"options": options, "topology": topology, "groups": {}}
-        journal.append("world-options", sync=True, identity=identity)
-        world = stack.enter_context(Eks(topology, options, journal=journal))
-        watchdog = start_watchdog(journal.folder, options.max_duration_s)
+        journal.append("world-options", sync=True, drill=scenario.name, identity=identity)
+        try:
+            there = on_cluster(scenario, topology, options)
+            world = stack.enter_context(Eks(topology, options, journal=journal))
+            watchdog = start_watchdog(journal.folder, options.max_duration_s)
+        except BaseException as error:
+            # No call that changes anything was made: there is nothing for `recover` to look for.
+            journal.append("run-ended", outcome="refused", error=str(error))
+            raise
         drill = Drill(
-            on_cluster(scenario, topology, options),
+            there,
             world,
             topology=topology,
             settings=Settings(backend=backend, launcher=launcher, timeout=timeout, base=base),

@@ -223,6 +223,7 @@ class Eks:
         if self.options.injector != "networkpolicy":
             check_consent(self._described())
         lock = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "firstfault-drill-lock"}}
+        self.journal.append("locking", sync=True, namespace=self.options.namespace)
         try:
             self.cluster.create(self.path("configmaps"), {**lock, "data": {"run": self.run}})
         except KubeError as error:
