@@ -82,7 +82,8 @@ def refuse_what_lacks(scenario: Scenario, backend: str, launcher: str) -> None:
         raise UsageError(what, "use --backend gloo")
     if {"gpu", "two-gpus"} & set(needs):
         raise UnsupportedError(
-            what, "run it on a machine whose GPUs PyTorch sees, without --backend gloo; `firstfault drill list` shows the others"
+            what,
+            "run it on a machine whose GPUs PyTorch sees, without --backend gloo; `firstfault drill list` shows the others",
         )
     raise UnsupportedError(what)
 
