@@ -83,7 +83,7 @@ def refuse_what_lacks(scenario: Scenario, backend: str, launcher: str) -> None:
     if {"gpu", "two-gpus"} & set(needs):
         raise UnsupportedError(
             what,
-            "run it on a machine whose GPUs PyTorch sees, without --backend gloo; `firstfault drill list` shows the others",
+            "run it on a machine whose GPUs PyTorch sees, without --backend gloo; `firstfault drill list` has others",
         )
     raise UnsupportedError(what)
 
