@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHUNK_BYTES", "Chunk", "file_chunks", "make_readable", "read_at", "stream_chunks"]
 
-CHUNK_BYTES = 1024 * 1024
+CHUNK_BYTES = 2 * 1024 * 1024
 # A line may run this far over the end of its chunk; a longer one is cut there.
 LONGEST_OVERHANG = 4 * 1024 * 1024
 _SHORTEST_LOOK = 4096

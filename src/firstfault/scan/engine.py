@@ -34,7 +34,7 @@ __all__ = ["LONGEST_LINE", "Candidate", "Engine", "HyperscanEngine", "ReEngine",
 
 # With more hits of the sieve in a chunk the patterns themselves sort them faster than Python does. It depends on the
 # chunk alone, so that the same input is read the same way; and their database takes some seconds to build, once.
-DENSE = 8000
+DENSE = 16_000
 # Of a longer line only what surrounds a hit is confirmed: all ways of looking must name the same hit.
 LONGEST_LINE = 16_384
 

@@ -34,8 +34,8 @@ PIECES = 16
 SMALL_BYTES = 8 * 1024 * 1024
 MANY_FILES = 64
 # Lines that are wanted once are sought in the first chunks, then in a sample.
-FIRST_CHUNKS = 16
-SAMPLED = 16
+FIRST_CHUNKS = 8
+SAMPLED = 32
 FINEST_PIECE = 2048
 # A pasted excerpt is looked at line by line: the first line that holds a literal need not be the one that counts.
 EXCERPT = 16 * 1024
