@@ -13,6 +13,7 @@ import msgspec
 from firstfault.collect.cloud import ec2_place
 from firstfault.collect.kube import KubeError, KubeReader
 from firstfault.collect.permissions import read_only
+from firstfault.errors import InputError
 from firstfault.model import Missing
 
 if TYPE_CHECKING:
@@ -89,21 +90,26 @@ def gather_configuration(folder: Path, *, context: str | None = None, cloud: boo
         What could not be read, with the command that would.
 
     Raises:
-        InputError: No usable cluster configuration.
+        InputError: No usable cluster configuration, no answer, or nothing that may be read.
         UnsupportedError: The extra `live` is not installed.
     """
     missing: list[Missing] = []
     region = None
+    answered = written = False
     with KubeReader(context) as kube:
         for kind in KINDS:
             try:
                 objects = list(kube.items(kind.path))
             except KubeError as error:
+                # Nobody there, or nobody known: the next thirty calls would end the same way, each after its wait.
+                if not answered and error.status in (0, 401):
+                    raise
                 if not (kind.optional and error.status == 404):
                     name = f"{kind.plural}.{kind.group}".rstrip(".")
                     command = f"kubectl get {name} -A -o json"
                     missing.append(Missing(what=name, why=error.what, command=command))
                 continue
+            answered = True
             if kind.plural == "nodes":
                 region = next(filter(None, (region for region, _ in map(ec2_place, objects))), None)
             wanted = [_slim(each) for each in objects if not _owned(each)]
@@ -111,6 +117,13 @@ def gather_configuration(folder: Path, *, context: str | None = None, cloud: boo
                 name = f"{kind.group or 'core'}-{kind.plural}.json"
                 body = {"apiVersion": "v1", "kind": "List", "items": wanted}
                 (folder / name).write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
+                written = True
+    if not written:
+        why = f"; {len(missing)} kinds were not read, the first: {missing[0].why}" if missing else ""
+        raise InputError(
+            f"nothing to audit: the cluster shows none of the objects that the audit reads{why}",
+            "`firstfault audit --permissions` prints the role that reads them; is it the right --context?",
+        )
     if cloud and region:
         missing += _quotas(folder, region)
     return missing

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Self
 
+from firstfault.collect.kubeconfig import read_kubeconfig
 from firstfault.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -46,23 +47,22 @@ class KubeReader:
     def __init__(self, context: str | None = None) -> None:
         try:
             import httpx2  # noqa: PLC0415 - heavy, and only needed for live evidence
-            from lightkube import KubeConfig  # noqa: PLC0415
             from lightkube.config.client_adapter import Client, ConnectionParams  # noqa: PLC0415
             from lightkube.core.exceptions import ConfigError  # noqa: PLC0415
         except ImportError as error:
             raise UnsupportedError(
                 f"reading a live cluster needs the extra `live` ({error})", "pip install 'firstfault[live]'"
             ) from error
-        self._transport_error: type[Exception] = httpx2.TransportError
+        self._transport_error = (httpx2.HTTPError, httpx2.InvalidURL, ConfigError)
+        config = read_kubeconfig(context)
+        self.namespace: str = config.namespace
         try:
-            config = KubeConfig.from_env().get(context)
-            assert config is not None  # only with a default, which is not given
             self._http = Client(config, ConnectionParams(timeout=httpx2.Timeout(TIMEOUT_S)))
-            self.namespace: str = config.namespace
-        except (ConfigError, OSError, ValueError, KeyError) as error:
+        except (ConfigError, httpx2.InvalidURL, OSError, ValueError) as error:
             raise InputError(
-                f"no usable Kubernetes configuration: {error}",
-                "set KUBECONFIG or --context; `kubectl config get-contexts` lists what there is",
+                f"no usable Kubernetes configuration: context {config.context_name!r}, server "
+                f"{config.cluster.server}: {error}",
+                "mend its address, certificates or credentials; `kubectl config view` shows the entry",
             ) from error
 
     def __enter__(self) -> Self:
