@@ -330,3 +330,33 @@ def test_file_that_fails_when_read_is_its_own_problem(tmp_path):
     found = list(open_sources(["/proc/self/mem", str(good)]))
     assert [type(each).__name__ for each in found] == ["SourceProblem", "Source"]
     assert "/proc/self/mem: Input/output error" in str(found[0].error)
+
+
+def test_a_tar_header_that_claims_an_exabyte_ends_at_once(tmp_path):
+    """A size of 2**60 bytes in a header of a tiny tar is a damaged archive, not a walk to the end of time."""
+    info = tarfile.TarInfo("big.log")
+    info.size = 2**60
+    header = info.tobuf(tarfile.GNU_FORMAT)
+    file = tmp_path / "lie.tar"
+    file.write_bytes(tar_bytes({"before.log": LOG})[:1024] + header + b"\0" * 512)
+    content, problems = read_all(file)
+    assert content[f"{file}!before.log"] == LOG
+    assert any("more bytes than the archive has" in str(problem.error) for problem in problems)
+
+
+def test_a_folder_that_may_not_be_entered_is_its_own_problem(tmp_path, monkeypatch):
+    """The look for a git repository in a closed folder fails: the folder is named, its neighbours are read."""
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open" / "a.log").write_bytes(LOG)
+    is_file, scandir = Path.is_file, os.scandir
+
+    def refuse(path):
+        if "closed" in os.fspath(path):
+            raise PermissionError(13, "Permission denied", os.fspath(path))
+
+    monkeypatch.setattr(Path, "is_file", lambda path: (refuse(path), is_file(path))[1])
+    monkeypatch.setattr("firstfault.scan.sources.os.scandir", lambda path: (refuse(path), scandir(path))[1])
+    content, problems = read_all(tmp_path)
+    assert list(content.values()) == [LOG]
+    assert [(Path(problem.name).name, problem.level) for problem in problems] == [("closed", "error")]

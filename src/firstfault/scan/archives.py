@@ -30,6 +30,7 @@ __all__ = ["Member", "members"]
 MAX_TAR_HEADER = MIB
 MAX_ZIP_DIRECTORY = 64 * MIB
 SPOOL_IN_MEMORY = 16 * MIB
+MAX_READS_PAST_END = 16
 ENCRYPTED = 0x1
 ZIP_END, ZIP64_END = b"PK\x05\x06", b"PK\x06\x06"
 ZIP_END_MAX_BYTES = 65_557 + 76
@@ -83,13 +84,34 @@ class _CarefulTarInfo(tarfile.TarInfo):
         return info
 
 
+class _Ending:
+    """The bytes of a tar for `tarfile`, whose seek would go on asking, block by block, for bytes that a header made up."""
+
+    def __init__(self, below: BinaryIO) -> None:
+        self._below = below
+        self._past_end = 0
+
+    def read(self, size: int) -> bytes:
+        """Read on; asking again and again past the end is an error.
+
+        Raises:
+            EOFError: The end was met too often.
+        """
+        data = self._below.read(size)
+        if not data and size:
+            self._past_end += 1
+            if self._past_end > MAX_READS_PAST_END:
+                raise EOFError("a header names more bytes than the archive has")
+        return data
+
+
 class _TarMember(CarefulRaw):
     errors: ClassVar[tuple[type[Exception], ...]] = (tarfile.TarError, OSError, EOFError)
 
 
 def _tar_members(name: str, stream: BinaryIO, budget: Budget) -> Iterator[Member | SourceProblem]:
     try:
-        with tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK, tarinfo=_CarefulTarInfo) as tar:
+        with tarfile.open(fileobj=_Ending(stream), mode="r|", bufsize=CHUNK, tarinfo=_CarefulTarInfo) as tar:
             for count, info in enumerate(tar, start=1):
                 # tarfile keeps every header that it has seen; in stream mode nobody goes back to one.
                 tar.members.clear()  # type: ignore[attr-defined]

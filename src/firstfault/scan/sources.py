@@ -308,7 +308,10 @@ def _is_old_tar(block: bytes) -> bool:
 
 def _is_repository(path: Path) -> bool:
     """Say whether a folder is a git repository's own: objects and references, nobody's output."""
-    return (path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()
+    try:
+        return (path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()
+    except OSError:  # not allowed to look: reading the folder says so
+        return False
 
 
 def _skip_link(path: Path, root: Path) -> Iterator[SourceProblem]:
