@@ -85,7 +85,7 @@ class _CarefulTarInfo(tarfile.TarInfo):
 
 
 class _Ending:
-    """The bytes of a tar for `tarfile`, whose seek would go on asking, block by block, for bytes that a header made up."""
+    """The bytes of a tar for `tarfile`, whose seek would ask for ever, block by block, for what a header made up."""
 
     def __init__(self, below: BinaryIO) -> None:
         self._below = below
