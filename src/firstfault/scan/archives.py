@@ -10,7 +10,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from typing import TYPE_CHECKING, BinaryIO, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Literal, Self
 
 import msgspec
 
@@ -110,8 +110,9 @@ class _TarMember(CarefulRaw):
 
 
 def _tar_members(name: str, stream: BinaryIO, budget: Budget) -> Iterator[Member | SourceProblem]:
+    ending: Any = _Ending(stream)
     try:
-        with tarfile.open(fileobj=_Ending(stream), mode="r|", bufsize=CHUNK, tarinfo=_CarefulTarInfo) as tar:
+        with tarfile.open(fileobj=ending, mode="r|", bufsize=CHUNK, tarinfo=_CarefulTarInfo) as tar:
             for count, info in enumerate(tar, start=1):
                 # tarfile keeps every header that it has seen; in stream mode nobody goes back to one.
                 tar.members.clear()  # type: ignore[attr-defined]

@@ -157,8 +157,10 @@ class Scanner:
         problems = []
         try:
             self._scan_source(source, collector, joint)
-        except (InputError, OSError) as error:
+        except InputError as error:
             problems.append(ScanProblem(source=source.name, error=str(error)))
+        except OSError as error:  # of a file such as those of /proc, which opens and then cannot be read
+            problems.append(ScanProblem(source=source.name, error=f"{source.name}: {error.strerror or error}"))
         return _Part(observations=collector.observations(), infos=[collector.info()], problems=problems)
 
     def _scan_source(self, source: Source, collector: LineCollector, joint: JointAnalysis) -> None:
