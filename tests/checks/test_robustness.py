@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from pathlib import PurePath
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from firstfault.checks import load_inventory
+from firstfault.checks import exit_code_of, find_check, load_inventory
+from firstfault.checks.engine import audit_inventory
 from firstfault.checks.load.yaml_documents import read_yaml
-from firstfault.errors import InputError, LimitError
+from firstfault.errors import ExitCode, InputError, LimitError
 from support.audit import audit_cli
 
 POD = """\
@@ -213,3 +216,89 @@ def test_the_same_inputs_give_the_same_bytes(tmp_path):
     """Two runs over the same files give the same report."""
     (tmp_path / "good.yaml").write_text(GOOD * 3)
     assert audit_cli(tmp_path, ".", "--format", "json") == audit_cli(tmp_path, ".", "--format", "json")
+
+
+FOREIGN = {
+    "huge-quantity.yaml": GOOD.replace("}]", ", resources: {limits: {nvidia.com/gpu: 1e999999999}}}]"),
+    "long-count.yaml": GOOD.replace("}]", f", resources: {{limits: {{nvidia.com/gpu: {'9' * 5000}}}}}}}]"),
+    "long-hexadecimal.yaml": GOOD.replace("}]", f", resources: {{limits: {{nvidia.com/gpu: 0x{'f' * 5000}}}}}}}]"),
+    "long-number.json": '{"apiVersion": "v1", "kind": "Pod", "spec": ' + "1" * 5000 + "}",
+    "plan.json": '{"format_version": "1.2", "resource_changes": [7]}',
+    "count.tf": 'resource "aws_instance" "a" {\n  count = 1e999\n}\n',
+    **{
+        f"{name}.yaml": f"groups:\n- name: a\n  rules:\n  - alert: A\n    expr: '{expression}'\n"
+        for name, expression in {
+            "parentheses": "(" * 3000 + "up" + ")" * 3000,
+            "more-parentheses": "(" * 300_000 + "up" + ")" * 300_000,
+            "signs": "-" * 30_000 + "up",
+            "sum": "+".join(["a"] * 15_000),
+            "power": "^".join(["a"] * 15_000),
+            "words": " or ".join(["a"] * 6_000),
+            "strings": '(f(")",' * 2_000,
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_one_value_of_a_file_does_not_end_the_audit_of_the_others(tmp_path, name):
+    """Numbers beyond measure and expressions beyond reading are told of their file; its neighbour is judged."""
+    (tmp_path / name).write_text(FOREIGN[name])
+    (tmp_path / "neighbour.yaml").write_text(GOOD)
+    _, text = audit_cli(tmp_path, ".", "--check", "service-links-enabled", "--format", "json")
+    assert ("neighbour.yaml", "fail") in {(item["path"], item["result"]) for item in json.loads(text)["findings"]}
+
+
+@pytest.mark.parametrize(
+    "name", ["long-number.json", "plan.json", "parentheses.yaml", "more-parentheses.yaml", "signs.yaml", "strings.yaml"]
+)
+def test_what_is_beyond_reading_is_a_problem_of_its_file(tmp_path, name):
+    """Exit 2, with the file's name."""
+    (tmp_path / name).write_text(FOREIGN[name])
+    code, text = audit_cli(tmp_path, name, "--format", "json")
+    assert (code, [item["path"] for item in json.loads(text)["problems"]]) == (2, [name])
+
+
+def test_a_defect_of_a_check_is_a_problem_and_not_the_end(tmp_path, monkeypatch):
+    """A check that fails on one file still judges the other, and the run ends with exit 2."""
+    check = find_check("service-links-enabled")
+    original = check.function
+
+    def failing(inventory):
+        if any(item.name == "strange" for item in inventory.kube):
+            raise ZeroDivisionError("not foreseen")
+        yield from original(inventory)
+
+    monkeypatch.setattr("firstfault.checks.rules.service_links_enabled.check.check", failing)
+    (tmp_path / "a.yaml").write_text(GOOD.replace("name: p", "name: strange"))
+    (tmp_path / "b.yaml").write_text(GOOD)
+    inventory = load_inventory([tmp_path])
+    report = audit_inventory(inventory, [check], [], dt.date(2026, 1, 1))
+    assert [PurePath(item.path).name for item in report.findings] == ["b.yaml"]
+    assert [PurePath(item.path).name for item in report.problems] == ["a.yaml"]
+    assert "not foreseen" in report.problems[0].message
+    assert exit_code_of(report) == ExitCode.USAGE
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("{alert: A, expr: '((((('}", "not PromQL"),
+        ("{alert: A, expr: up, for: 5x}", "no duration"),
+        ("{alert: A, expr: up, for: 9999999999999999999y}", "no duration"),
+        ("{alert: [1], expr: up}", "no text"),
+    ],
+)
+def test_rules_that_prometheus_refuses_are_noted(tmp_path, rule, said):
+    """What is passed over is told; a sound rule is not."""
+    (tmp_path / "rules.yaml").write_text(f"groups:\n- name: a\n  rules:\n  - {rule}\n  - {{alert: B, expr: up}}\n")
+    notes = json.loads(audit_cli(tmp_path, "rules.yaml", "--format", "json")[1])["notes"]
+    assert [said in note for note in notes] == [True]
+    assert notes[0].startswith("rules.yaml:4: ")
+
+
+def test_containers_that_are_no_list_are_noted(tmp_path):
+    """A Pod that nothing can judge does not look like a sound one."""
+    (tmp_path / "pod.yaml").write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: {a: b}}\n")
+    notes = json.loads(audit_cli(tmp_path, "pod.yaml", "--format", "json")[1])["notes"]
+    assert notes == ["pod.yaml:4: Pod/p: containers is not a list, so this Pod is not judged"]

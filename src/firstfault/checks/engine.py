@@ -13,6 +13,7 @@ from typing import Literal
 
 from firstfault.checks.config import AuditConfig, load_config
 from firstfault.checks.edits import Edit
+from firstfault.checks.guarded import run_guarded
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.load import load_inventory
 from firstfault.checks.outcome import Outcome
@@ -122,9 +123,10 @@ def run_outcomes(inventory: Inventory, checks: list[Check]) -> list[tuple[Findin
     """Return the findings of `run_checks`, each with the edits that would close it."""
     findings = []
     for check in checks:
+        outcomes = run_guarded(check, inventory)
         seen: set[tuple[str, str, int, str]] = set()
         repeats: Counter[tuple[str, str]] = Counter()
-        for outcome in check.function(inventory):
+        for outcome in outcomes:
             # The same block is judged once for each set of tfvars: one finding unless the answer differs.
             key = (outcome.place.path, outcome.subject, outcome.place.line, outcome.result + outcome.message)
             if key in seen:

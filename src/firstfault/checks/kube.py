@@ -22,6 +22,8 @@ _NOT_WORKLOADS = frozenset(
     }
 )
 _GPU_PREFIXES = ("nvidia.com/gpu", "nvidia.com/mig-")
+# No node has more: a longer number is a mistake, and Python declines to read very long ones.
+_MAX_DIGITS = 9
 EFA_RESOURCE = "vpc.amazonaws.com/efa"
 
 
@@ -256,4 +258,4 @@ def _text(value: Any) -> str:
 
 def _count(value: Any) -> int:
     text = str(value)
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else 0

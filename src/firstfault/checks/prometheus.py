@@ -12,6 +12,8 @@ from firstfault.checks.located import LocatedDict, Place, place_of
 __all__ = ["AlertRule", "Document", "parse_duration"]
 
 _DURATION = re.compile(r"(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?")
+# Prometheus counts nanoseconds in 64 bits and refuses what does not fit (292 years).
+_LONGEST_S = 2**63 / 1e9
 _UNITS = (31_536_000.0, 604_800.0, 86_400.0, 3_600.0, 60.0, 1.0, 0.001)
 
 
@@ -23,7 +25,8 @@ def parse_duration(text: Any) -> float | None:
     match = _DURATION.fullmatch(value)
     if not value or match is None or not any(match.groups()):
         return None
-    return sum(int(part) * unit for part, unit in zip(match.groups(), _UNITS, strict=True) if part)
+    seconds = sum(float(part) * unit for part, unit in zip(match.groups(), _UNITS, strict=True) if part)
+    return seconds if seconds < _LONGEST_S else None
 
 
 class Document(msgspec.Struct, frozen=True, eq=False):

@@ -13,7 +13,16 @@ from firstfault.checks.inventory import Inventory
 from firstfault.checks.located import LocatedDict
 from firstfault.checks.prometheus import AlertRule
 
-__all__ = ["GPU_RESOURCE", "Selector", "gpu_alerts", "is_gpu_allocatable", "names_gpu_nodes", "series_of"]
+__all__ = [
+    "GPU_RESOURCE",
+    "Selector",
+    "gpu_alerts",
+    "is_beyond_reading",
+    "is_gpu_allocatable",
+    "is_promql",
+    "names_gpu_nodes",
+    "series_of",
+]
 
 GPU_RESOURCE = re.compile(r"nvidia(?:_|\.)com(?:_|/)(?:gpu|mig)|nvidia")
 _GPU_METRICS = re.compile(r"DCGM_|nvidia|nccl|vllm|gpu|xid", re.IGNORECASE)
@@ -21,6 +30,15 @@ _GPU_NODE_LABEL = re.compile(r"label_(?:.*(?:gpu|nvidia|accelerator|instance_typ
 _COMPARISONS = frozenset({"==", "!=", ">", "<", ">=", "<="})
 _MIRROR = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 _DEPTH = 5
+_MAX_LENGTH = 32_768
+_MAX_NESTING = 100
+_MAX_OPERATORS = 500
+# Strings and comments are passed over: what stands in them nests nothing.
+_MARKS = re.compile(
+    r"""(?s:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`)|#[^\n]*|([(\[{)\]}]|[-+*/%^]|[=!<>]+|\b(?i:and|or|unless|atan2)\b)"""
+)
+_OPENING = frozenset("([{")
+_CLOSING = frozenset(")]}")
 
 
 class Selector(msgspec.Struct, frozen=True):
@@ -45,16 +63,37 @@ class Selector(msgspec.Struct, frozen=True):
         return next((value for key, op, value in self.labels if key == name and op in {"=", "=~"}), "")
 
 
+def is_beyond_reading(expression: str) -> bool:
+    """Tell whether an expression is longer or nested deeper than any that is written: the parser is not given it.
+
+    Its native code recurses while it reads and frees a tree, so that deep nesting would end the whole process.
+    """
+    if len(expression) > _MAX_LENGTH:
+        return True
+    depth = operators = 0
+    for mark in filter(None, _MARKS.findall(expression)):
+        if mark in _OPENING:
+            depth += 1
+        elif mark in _CLOSING:
+            depth -= 1
+        else:
+            operators += 1
+        if depth > _MAX_NESTING or operators > _MAX_OPERATORS:
+            return True
+    return False
+
+
 @cache
 def _selectors(expression: str) -> tuple[Selector, ...] | None:
     """Return the selectors of an expression, or None when it is no PromQL."""
     import promql_parser  # noqa: PLC0415 - only audits of rules need it
 
-    try:
-        tree = promql_parser.parse(expression)
-    except ValueError:
+    if is_beyond_reading(expression):
         return None
-    return tuple(_walk(tree, (), None, negated=False))
+    try:
+        return tuple(_walk(promql_parser.parse(expression), (), None, negated=False))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _walk(node: Any, calls: tuple[str, ...], compare: tuple[str, float] | None, *, negated: bool) -> Iterator[Selector]:
@@ -88,6 +127,11 @@ def _number(node: Any) -> float | None:
     while type(node).__name__ == "ParenExpr":
         node = node.expr
     return float(node.val) if type(node).__name__ == "NumberLiteral" else None
+
+
+def is_promql(expression: str) -> bool:
+    """Tell whether an expression can be read as PromQL."""
+    return _selectors(expression) is not None
 
 
 def series_of(inventory: Inventory, alert: AlertRule) -> list[Selector] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -15,11 +16,11 @@ _FACTORS = {
 
 
 def parse_quantity(value: Any) -> float | None:
-    """Return a quantity in its base unit (bytes, cores, pieces), or None when it is not one."""
+    """Return a quantity in its base unit (bytes, cores, pieces), or None when it is not one or beyond all measure."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     match = _QUANTITY.fullmatch(str(value).strip())
     if match is None:
         return None
-    number = float(match[1] + (match[2] or ""))
-    return number * _FACTORS.get(match[3] or "", 1.0)
+    number = float(match[1] + (match[2] or "")) * _FACTORS.get(match[3] or "", 1.0)
+    return number if math.isfinite(number) else None

@@ -65,6 +65,8 @@ def parse_json(text: str, path: str) -> Any:
         raise InputError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
     except RecursionError as error:
         raise InputError(f"{path}: not JSON that can be read: nested too deep") from error
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON that can be read: {error}".partition(";")[0]) from error
     if len(text) <= _JSON_WITH_LINES_BYTES:
         # JSON is YAML except for a few escapes and tabs; where libyaml declines, the value has no lines.
         stream = read_yaml(text, path)

@@ -10,6 +10,7 @@ from firstfault.checks.helm_values import chart_of, is_values_file, render_hint
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.load.documents import add_document, add_yaml_text, parse_json
 from firstfault.checks.load.files import display_path, find_files, read_text
+from firstfault.checks.load.remarks import add_remarks
 from firstfault.checks.terraform.plan import is_plan, plan_config
 from firstfault.checks.terraform.roots import TerraformTree, is_terraform_file
 from firstfault.errors import InputError
@@ -64,7 +65,11 @@ def _add_texts(inventory: Inventory) -> None:
             _add_file(inventory, path, shown, text)
         except InputError as error:
             inventory.problems.append(ReadProblem(path=shown, line=_line(str(error), shown), message=str(error)))
+        except Exception as error:  # noqa: BLE001 - the edge of a file: what we did not foresee in it hides no other
+            message = f"{shown}: not read to the end, by a defect of firstfault: {type(error).__name__}: {error}"
+            inventory.problems.append(ReadProblem(path=shown, line=1, message=message))
     _add_terraform(inventory)
+    add_remarks(inventory)
     for chart in sorted(charts):
         inventory.notes.append(
             f"{chart.as_posix()}: templates of a Helm chart are program text, not manifests; to audit them: "

@@ -22,6 +22,7 @@ __all__ = ["MAX_DEPTH", "MAX_NODES", "YamlStream", "read_yaml"]
 
 MAX_DEPTH = 100
 MAX_NODES = 2_000_000
+_MAX_INTEGER_BITS = 256
 _STR = "tag:yaml.org,2002:str"
 _BOOL = "tag:yaml.org,2002:bool"
 # Kubernetes' and Terraform's readers take these for booleans, PyYAML does not.
@@ -151,9 +152,11 @@ class _Builder:
             # A tag of somebody's own (`!Ref`, `!reference`): its text is data for us, never an object.
             return node.value
         try:
-            return construct(self._scalars, node)
+            value = construct(self._scalars, node)
         except (ValueError, OverflowError):
             return node.value
+        # Python declines to write very long integers as text: as a hexadecimal one it stays the text that it was.
+        return node.value if isinstance(value, int) and value.bit_length() > _MAX_INTEGER_BITS else value
 
 
 _SCALARS: dict[str, Callable[[yaml.constructor.SafeConstructor, ScalarNode], Any]] = {

@@ -253,7 +253,8 @@ class ModuleInstance:
             if isinstance(count, Unresolved):
                 index = Unresolved("the number of instances is not known", "count.index")
                 return [("[*]", {"count": {"index": index}})]
-            number = int(count) if isinstance(count, (int, float)) and not isinstance(count, bool) else 0
+            is_number = isinstance(count, (int, float)) and not isinstance(count, bool)
+            number = int(min(count, _MAX_INSTANCES)) if is_number and count == count else 0  # noqa: PLR0124 - not NaN
             return [(f"[{index}]", {"count": {"index": index}}) for index in range(min(number, _MAX_INSTANCES))]
         if "for_each" in body.attributes:
             return [

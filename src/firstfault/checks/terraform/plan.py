@@ -10,6 +10,7 @@ from typing import Any
 
 from firstfault.checks.located import ABSENT, LocatedDict, LocatedList, Place, Unresolved, dig
 from firstfault.checks.terraform.model import TerraformBlock, TerraformConfig, VariableValue
+from firstfault.errors import InputError
 
 __all__ = ["is_plan", "plan_config"]
 
@@ -30,7 +31,13 @@ def plan_config(value: LocatedDict, path: str, text: str) -> TerraformConfig:
         value: The decoded plan.
         path: File it was read from.
         text: Its text, to find lines in pretty-printed plans.
+
+    Raises:
+        InputError: A change is no object: Terraform has not written this.
     """
+    for index, item in enumerate(_list(value.get("resource_changes"))):
+        if not isinstance(item, dict):
+            raise InputError(f"{path}: no plan of Terraform's: resource_changes[{index}] is no object")
     lines = _AddressLines(text)
     variables = {
         name: _variable(name, item, path) for name, item in _items(value.get("variables")) if isinstance(item, dict)

@@ -11,7 +11,7 @@ from firstfault.checks.located import Place, Unresolved
 from firstfault.checks.terraform.evaluate import Budget, Evaluator
 from firstfault.checks.terraform.functions import EvaluationLimitError
 from firstfault.checks.terraform.json_syntax import parse_json_configuration
-from firstfault.checks.terraform.model import TerraformConfig, VariableValue
+from firstfault.checks.terraform.model import TerraformBlock, TerraformConfig, VariableValue
 from firstfault.checks.terraform.module import ModuleInstance
 from firstfault.checks.terraform.nodes import Attribute, Block, HclFile, HclProblem
 from firstfault.checks.terraform.parser import parse_hcl
@@ -153,13 +153,16 @@ class TerraformTree:
         values = {name: plain.value(attribute.expr) for name, attribute in given.items()}
         module.variables = module.with_defaults(values)
         variables: dict[str, VariableValue] = {}
-        blocks = []
+        blocks: list[TerraformBlock] = []
         try:
             for parsed, declaration in module.variable_blocks():
                 variables[declaration.name] = _variable(module, parsed, declaration, given, sources)
-            blocks = list(module.blocks())
+            blocks.extend(module.blocks())  # those before a failure are kept
         except (EvaluationLimitError, RecursionError) as error:
             why = str(error) if isinstance(error, EvaluationLimitError) else "it is nested too deep to evaluate"
+            self.problems.append(HclProblem(files[0].path, 1, 1, f"not evaluated to the end: {why}"))
+        except Exception as error:  # noqa: BLE001 - the edge of a root: what was not foreseen in it hides no other
+            why = f"a defect of firstfault: {type(error).__name__}: {error}"
             self.problems.append(HclProblem(files[0].path, 1, 1, f"not evaluated to the end: {why}"))
         return TerraformConfig(
             root=folder, blocks=blocks, variables=variables, var_file=var_file, local_sources=module.local_sources

@@ -23,9 +23,10 @@ def printable(text: str) -> str:
 def render_text(report: AuditReport, texts: Mapping[str, str]) -> str:
     """Return the report as plain text."""
     lines: list[str] = []
+    sources = _Sources(texts)
     for finding in report.findings:
         if finding.result != "pass" and not finding.suppressed:
-            lines.extend(_finding(finding, texts))
+            lines.extend(_finding(finding, sources))
             lines.append("")
     lines.extend(f"unreadable: {printable(problem.message)}" for problem in report.problems)
     lines.extend(
@@ -40,12 +41,25 @@ def render_text(report: AuditReport, texts: Mapping[str, str]) -> str:
     return safe_text("\n".join(lines))
 
 
-def _finding(finding: Finding, texts: Mapping[str, str]) -> Iterator[str]:
+class _Sources:
+    """The lines of each file, split once however many findings the file has."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+        self._lines: dict[str, list[str]] = {}
+
+    def lines(self, path: str) -> list[str]:
+        if path not in self._lines:
+            self._lines[path] = self._texts.get(path, "").splitlines()
+        return self._lines[path]
+
+
+def _finding(finding: Finding, sources: _Sources) -> Iterator[str]:
     head = f"{finding.result.upper()} {finding.severity} {finding.check} [{finding.layer}]"
     yield f"{head}  {printable(finding.path)}:{finding.line}"
     yield f"  {printable(finding.subject)}"
     yield from _wrapped(printable(finding.message), "  ")
-    yield from _frame(finding, texts.get(finding.path, ""))
+    yield from _frame(finding, sources.lines(finding.path))
     if finding.fix:
         yield from _wrapped(f"fix: {printable(finding.fix)}", "  ")
 
@@ -54,11 +68,10 @@ def _wrapped(text: str, indent: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
 
 
-def _frame(finding: Finding, text: str) -> Iterator[str]:
+def _frame(finding: Finding, lines: list[str]) -> Iterator[str]:
     """Yield the source lines around the finding, the finding's own marked."""
-    if not text:
+    if not lines:
         return
-    lines = text.splitlines()
     first = max(finding.line - _CONTEXT, 1)
     last = min(max(finding.line + _CONTEXT, min(finding.end_line, first + _FRAME_LINES - 1)), len(lines))
     width = len(str(last))

@@ -16,11 +16,15 @@ _OTHER = 1 * GIB
 
 
 def check(inventory: Inventory) -> Iterator[Outcome]:
-    """Judge servers whose model configuration and GPU are among the inputs; of the others, say what is not."""
+    """Judge servers whose model configuration and GPU are among the inputs; of the others, say what is not.
+
+    A server that names neither a length nor a model whose configuration is here is nothing to compute from: the
+    manifests of charts and guides have no such wall that a file could show.
+    """
     for server in servers(inventory):
         if server.config is not None and server.memory_gib is not None:
             yield from _judge(server, server.config, server.memory_gib)
-        else:
+        elif server.config is not None or server.max_model_len is not None:
             why = f"the KV cache cannot be computed; not among the inputs: {'; '.join(server.missing)}"
             yield unknown(server.place, server.container.subject, why)
     for release in chart_servers(inventory):
