@@ -260,22 +260,45 @@ def make_manifests(folder: Path, count: int) -> int:
     return lines
 
 
+def check_once(command: list[str]) -> int:
+    """Run a command that prints JSON and return its exit status; it also warms the file cache.
+
+    Findings are no failure. But exit 1 is also Python's own way to fail, so the answer must be there as well.
+    """
+    try:
+        done = subprocess.run(command, capture_output=True, check=False)
+    except OSError as error:
+        raise SystemExit(f"{command[0]}: cannot be started: {error.strerror}") from error
+    try:
+        json.loads(done.stdout)
+        answered = True
+    except ValueError:
+        answered = False
+    if done.returncode not in (0, 1, 3) or not answered:
+        said = "\n".join(done.stderr.decode(errors="replace").splitlines()[-5:])
+        raise SystemExit(f"not measured: {' '.join(command)}\nended with exit status {done.returncode}: {said}")
+    return done.returncode
+
+
 def measure(command: list[str], runs: int) -> dict[str, float]:
     """Run a command; return median seconds (of the clock, and of processors) and the largest memory in MiB."""
+    expected = check_once(command)
     seconds: list[float] = []
     busy: list[float] = []
     peak = 0.0
-    for _ in range(runs + 1):
+    for _ in range(runs):
         start = time.perf_counter()
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _, _, usage = os.wait4(process.pid, 0)
-        process.returncode = 0
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != expected:
+            raise SystemExit(f"not measured: {' '.join(command)}\nended with exit status {process.returncode}")
         seconds.append(time.perf_counter() - start)
         busy.append(usage.ru_utime + usage.ru_stime)
         peak = max(peak, usage.ru_maxrss / 1024)
     return {
-        "seconds": round(statistics.median(seconds[1:]), 2),
-        "cpu_seconds": round(statistics.median(busy[1:]), 2),
+        "seconds": round(statistics.median(seconds), 2),
+        "cpu_seconds": round(statistics.median(busy), 2),
         "peak_mib": round(peak),
     }
 
@@ -290,6 +313,10 @@ def main() -> None:
     parser.add_argument("--manifests", type=int, default=5_000)
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
+    if options.folder and not options.folder.is_dir():
+        parser.error(f"--folder {options.folder}: there is no such folder; make it first")
+    if min(options.runs, options.lines, options.manifests) < 1:
+        parser.error("--runs, --lines and --manifests count from 1")
     with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
         base = Path(temporary)
         sizes = {

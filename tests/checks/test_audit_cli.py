@@ -266,3 +266,10 @@ def test_text_shows_the_frame_and_hides_control_characters(pod):
     assert "> 6 |" in output
     assert "Pod/lm" in output
     assert "\x1b" not in output
+
+
+@pytest.mark.parametrize(("option", "owner"), [(("--yes",), "--fix"), (("--context", "x"), "--live")])
+def test_option_that_means_nothing_by_itself_is_refused(pod, option, owner):
+    with pytest.raises(UsageError, match=owner):
+        run("pod.yaml", *option)
+    assert pod.read_text() == BAD

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from firstfault.cli.collect import collect
+from firstfault.cli.triage import triage_command
 from firstfault.collect.bundle import pack_bundle
 from firstfault.collect.commands import Target, list_commands, permissions, run_commands, script
 
@@ -168,3 +169,13 @@ def test_printed_script_makes_the_same_folder(kube, tmp_path):
     names = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
     assert {"pods.json", "nodes.json", "logs/a/trainer.log"} <= names
     assert (tmp_path / "out/logs/a/trainer.log").read_text() == "log of a\n"
+
+
+@pytest.mark.parametrize("verb", [collect, triage_command])
+@pytest.mark.parametrize("option", ["-n", "-l", "--context"])
+@pytest.mark.parametrize("value", ["", " "])
+def test_empty_value_is_refused_and_does_not_mean_everything(verb, option, value):
+    """`-l "$SELECTOR"` with the variable unset would gather every Pod of the namespace."""
+    done = CliRunner().invoke(verb, [option, value])
+    assert done.exit_code == 2
+    assert "the value is empty" in done.output

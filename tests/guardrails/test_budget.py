@@ -8,6 +8,7 @@ from firstfault.errors import UsageError
 from firstfault.guardrails import Intervals, Options, budget, load_guardrails, render
 from firstfault.guardrails.budget import rule_path
 from firstfault.guardrails.spec import AlertRule, Guardrail, Latency, Term
+from firstfault.report.guard import budget_report
 
 
 def one(for_s=0, event=0.0, source="kube-state-metrics"):
@@ -28,6 +29,21 @@ def test_every_interval_is_counted_once():
     assert path.seconds == 42
     assert path.dominant in ("for", "group")
     assert path.within_minute
+
+
+def test_interval_of_nothing_is_refused():
+    """0 s would make the budget shorter than any cluster is."""
+    with pytest.raises(UsageError, match="kube-state-metrics"):
+        Intervals().with_source("kube-state-metrics", scrape_s=0)
+    with pytest.raises(UsageError, match="evaluated every 0 s"):
+        Intervals(evaluation_s=0)
+
+
+def test_scenario_that_nothing_notices_is_said_in_words():
+    options = Options()
+    text = budget_report(budget(options, []), "text")
+    assert "not noticed by any guardrail that was chosen" in text
+    assert "by  (" not in text
 
 
 def test_for_is_counted_in_whole_evaluations():

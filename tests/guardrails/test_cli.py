@@ -35,7 +35,8 @@ def test_render_writes_a_tree_and_says_what_it_did(tmp_path):
         ("--namespace", "Bad_Name"), ("--iteration-slo", "abc"), ("--iteration-slo", "0"), ("--cluster", "$(id)"),
         ("--git-repo", "x;rm"), ("--terraform-role", 'a"b'), ("--node-role", "a\nb"), ("--evidence-bucket", "a b"),
         ("--smoke-image", "a\n- b"), ("--exclude-namespaces", "a,B"), ("--instance-types", "p5"),
-        ("--gpu-node-label", 'a="b"}'),
+        ("--gpu-node-label", 'a="b"}'), ("--terraform-role", "*"), ("--terraform-role", "*a*"), ("--node-role", "?*"),
+        ("--git-repo", "javascript:x"), ("--git-repo", "file:///etc/x"),
     ],
 )  # fmt: skip
 def test_names_that_would_break_a_rendered_file_are_refused(tmp_path, option, value):

@@ -20,7 +20,7 @@ from firstfault.checks import (
     make_baseline,
     plan_fixes,
 )
-from firstfault.cli.output import TargetPath, permissions_text, write_output
+from firstfault.cli.output import GivenText, TargetPath, permissions_text, write_output
 from firstfault.errors import ExitCode, UsageError, worst_exit_code
 from firstfault.model.audit import AuditReport, Severity
 from firstfault.report.audit import FORMATS, explain_check, list_checks, render_audit
@@ -45,7 +45,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--yes", is_flag=True, help="With --fix: write the changes.")
 @click.option("--explain", metavar="CHECK", help="Show one check: why, the trap, the fix, a bad and a good example.")
 @click.option("--live", is_flag=True, help="Read the cluster's objects and the account's quotas now, and audit them.")
-@click.option("--context", help="With --live: kubeconfig context.")
+@click.option("--context", type=GivenText(), help="With --live: kubeconfig context.")
 @click.option("--permissions", is_flag=True, help="Print the role and the IAM policy that --live needs, and stop.")
 @click.option("--list-checks", "list_checks_only", is_flag=True, help="List the checks.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
@@ -85,6 +85,7 @@ def audit(
 
         write_output(permissions_text(configuration_permissions(), form, "firstfault.audit-permissions/1"), output)
         return int(ExitCode.OK)
+    _refuse_stray(yes=yes, fix=fix, context=context, live=live)
     if live:
         if paths or fix or write_baseline:
             raise UsageError("--live audits the cluster alone", "audit files in a call of their own")
@@ -106,6 +107,18 @@ def audit(
         return _write_baseline(report, write_baseline, reason, until.date() if until else None)
     write_output(render_audit(report, inventory.texts, form), output)
     return int(exit_code_of(report, fail_on=fail_on, unknown_ok=unknown_ok))
+
+
+def _refuse_stray(*, yes: bool, fix: bool, context: str | None, live: bool) -> None:
+    """Refuse options that say nothing without another one: whoever gave them meant more than would be done.
+
+    Raises:
+        UsageError: Names both.
+    """
+    if yes and not fix:
+        raise UsageError("--yes belongs to --fix, and nothing was to be changed", "add --fix, or leave --yes out")
+    if context and not live:
+        raise UsageError("--context belongs to --live", "add --live, or leave --context out")
 
 
 def _live(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from firstfault.cli.output import TargetPath, permissions_text, write_output
+from firstfault.cli.output import GivenText, TargetPath, permissions_text, write_output
 from firstfault.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ SCHEMA = "firstfault.collect/1"
 
 
 @click.command()
-@click.option("--namespace", "-n", default="", help="Namespace of the job; the context's own by default.")
-@click.option("--selector", "-l", default="", help="Label selector of the job's Pods, e.g. job-name=train.")
-@click.option("--context", default="", help="kubeconfig context.")
+@click.option("--namespace", "-n", type=GivenText(), help="Namespace of the job; the context's own by default.")
+@click.option("--selector", "-l", type=GivenText(), help="Label selector of the job's Pods, e.g. job-name=train.")
+@click.option("--context", type=GivenText(), help="kubeconfig context.")
 @click.option("--run", is_flag=True, help="Run the commands and pack a redacted bundle, instead of printing them.")
 @click.option(
     "--out",
@@ -37,9 +37,9 @@ SCHEMA = "firstfault.collect/1"
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--output", type=TargetPath(dir_okay=False), help="Write there instead of standard output.")
 def collect(
-    namespace: str,
-    selector: str,
-    context: str,
+    namespace: str | None,
+    selector: str | None,
+    context: str | None,
     run: bool,
     out: str,
     permissions: bool,
@@ -53,7 +53,7 @@ def collect(
     """
     from firstfault.collect import commands  # noqa: PLC0415 - `--help` needs none of it
 
-    target = commands.Target(namespace=namespace, selector=selector, context=context)
+    target = commands.Target(namespace=namespace or "", selector=selector or "", context=context or "")
     if permissions:
         _write(permissions_text(commands.permissions(), form, SCHEMA), output)
         return ExitCode.OK

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from firstfault.cli.drill_eks import eks_options
-from firstfault.cli.output import TargetPath, complain, write_output
+from firstfault.cli.output import Seconds, TargetPath, complain, write_output
 from firstfault.errors import ExitCode, InputError, UsageError, worst_exit_code
 
 if TYPE_CHECKING:
@@ -176,7 +176,9 @@ def report_command(run: str | None, format_: str, output: Path | None) -> int:
 @_WORLD
 @click.option("--backend", type=click.Choice(["auto", "gloo", "nccl"]), default="auto", show_default=True)
 @click.option("--launcher", type=click.Choice(["direct", "torchrun"]), default="direct", show_default=True)
-@click.option("--timeout", type=float, metavar="SECONDS", help="Process-group timeout under the fault [5; nccl 30].")
+@click.option(
+    "--timeout", type=Seconds(), metavar="SECONDS", help="Process-group timeout under the fault [5; nccl 30]."
+)
 @click.option("--program", type=click.Path(path_type=Path), help="Drill your own training program.")
 @click.option("--fresh", is_flag=True, help="Start every rank as a new Python, as --program and GPUs always are.")
 @click.option("--allow-kernel-log", is_flag=True, help="kmsg-xid-sensor: write a line to the kernel log; it stays.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import click
 from firstfault.errors import InputError
 from firstfault.model.safe_text import safe_text, without_commands
 
-__all__ = ["TargetPath", "complain", "permissions_text", "write_output"]
+__all__ = ["GivenText", "Seconds", "TargetPath", "complain", "permissions_text", "write_output"]
 
 ADVICE = "\n  what to do: "
 
@@ -30,6 +31,40 @@ class TargetPath(click.Path):
         if not os.fspath(value).strip():
             self.fail("the path is empty; is a shell variable unset?", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class GivenText(click.ParamType[str]):
+    """Text that narrows what is looked at. An empty one is an error: it would silently mean everything."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the text.
+
+        Raises:
+            BadParameter: It is empty.
+        """
+        if not str(value).strip():
+            self.fail("the value is empty; is a shell variable unset?", param, ctx)
+        return str(value)
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds, up to a week: what is not a number, or longer than the system's clocks count, is refused."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, max=7 * 86_400)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds.
+
+        Raises:
+            BadParameter: No number, negative, infinite or too long.
+        """
+        seconds = float(super().convert(value, param, ctx))
+        if math.isnan(seconds):  # every comparison with it is false, so the range lets it pass
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
+        return seconds
 
 
 def write_output(text: str, output: Path | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import sys
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from firstfault.cli.output import TargetPath, write_output
+from firstfault.cli.output import Seconds, TargetPath, write_output
 from firstfault.errors import ExitCode, UsageError
 from firstfault.model.safe_text import without_commands
 
@@ -34,7 +35,7 @@ _SIZES = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}
 @click.option("--wrap", is_flag=True, help="Then run PROGRAM, and triage its output when it fails.")
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0),
+    type=Seconds(),
     default=60,
     show_default=True,
     help="Seconds to wait for peers that start later.",
@@ -49,9 +50,7 @@ _SIZES = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}
 @click.option(
     "--listen", type=click.IntRange(1, 65535), metavar="PORT", help="Serve the metrics on a port after the run."
 )
-@click.option(
-    "--linger", type=click.FloatRange(min=0), default=45, show_default=True, help="With --listen: for how many seconds."
-)
+@click.option("--linger", type=Seconds(), default=45, show_default=True, help="With --listen: for how many seconds.")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--output", type=TargetPath(dir_okay=False, path_type=Path), help="Write to a file, not the terminal.")
 def smoke(
@@ -97,8 +96,12 @@ def _options(given: dict[str, Any]) -> Options:
         environ["WORLD_SIZE"] = str(given["world_size"])
     if given["master"]:
         host, _, port = given["master"].rpartition(":")
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]  # IPv6, written as in a URL
+        elif ":" in host:
+            host = ""  # where its address ends and its port begins, nobody can tell
         if not host or not port.isdigit():
-            raise UsageError(f"--master {given['master']}: not of the form HOST:PORT")
+            raise UsageError(f"--master {given['master']}: not of the form HOST:PORT", "IPv6 addresses: [ADDRESS]:PORT")
         environ |= {"MASTER_ADDR": host, "MASTER_PORT": port}
     rank, size, master, local = from_environment(environ)
     return Options(
@@ -126,9 +129,12 @@ def _bytes(text: str | None) -> float | None:
         return None
     number, unit = (text[:-1], text[-1].upper()) if text[-1].isalpha() else (text, "")
     try:
-        return float(number) * _SIZES[unit]
-    except (ValueError, KeyError) as error:
-        raise UsageError(f"--min-bandwidth {text}: not a number of bytes per second such as 2.5G") from error
+        found = float(number) * _SIZES[unit]
+    except (ValueError, KeyError):
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise UsageError(f"--min-bandwidth {text}: not a number of bytes per second such as 2.5G")
+    return found
 
 
 def _metrics(report: SmokeReport, given: dict[str, Any]) -> None:

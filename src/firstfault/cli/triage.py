@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 import msgspec
 
-from firstfault.cli.output import TargetPath, complain, write_output
+from firstfault.cli.output import GivenText, TargetPath, complain, write_output
 from firstfault.errors import ExitCode, UsageError, worst_exit_code
 
 if TYPE_CHECKING:
@@ -24,16 +24,20 @@ __all__ = ["triage_command"]
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--output", type=TargetPath(dir_okay=False, path_type=Path), help="Write to a file, not the terminal.")
 @click.option("--live", is_flag=True, help="Read the job's Pods, events, nodes, logs and security groups now.")
-@click.option("--namespace", "-n", help="With --live: namespace of the job; the context's own by default.")
-@click.option("--selector", "-l", default="", help="With --live: label selector of its Pods, e.g. job-name=train.")
-@click.option("--context", help="With --live: kubeconfig context.")
+@click.option(
+    "--namespace", "-n", type=GivenText(), help="With --live: namespace of the job; the context's own by default."
+)
+@click.option(
+    "--selector", "-l", type=GivenText(), help="With --live: label selector of its Pods, e.g. job-name=train."
+)
+@click.option("--context", type=GivenText(), help="With --live: kubeconfig context.")
 def triage_command(
     paths: tuple[str, ...],
     format_: str,
     output: Path | None,
     live: bool,
     namespace: str | None,
-    selector: str,
+    selector: str | None,
     context: str | None,
 ) -> int:
     """Say which layer failed first, and prove it with the lines that show it.
@@ -82,13 +86,15 @@ def _stdin() -> BinaryIO | None:
     return None if sys.stdin is None else sys.stdin.buffer
 
 
-def _triage_live(paths: tuple[str, ...], namespace: str | None, selector: str, context: str | None) -> TriageReport:
+def _triage_live(
+    paths: tuple[str, ...], namespace: str | None, selector: str | None, context: str | None
+) -> TriageReport:
     """Gather the live evidence into a private folder, triage it beside any given paths, and delete it."""
     from firstfault.collect import gather_live  # noqa: PLC0415 - imports the Kubernetes client
     from firstfault.diagnosis import triage  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory(prefix="firstfault-live-") as folder:
-        missing = gather_live(Path(folder), namespace=namespace, selector=selector, context=context)
+        missing = gather_live(Path(folder), namespace=namespace, selector=selector or "", context=context)
         report = triage([folder, *paths], stdin=_stdin())
     # What could not be looked at cannot be called healthy: a job's own Pods and logs are what healthy rests on.
     blind = any(each.what.startswith(("Pods", "log of")) for each in missing)

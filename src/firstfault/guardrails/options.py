@@ -42,6 +42,7 @@ KUBERNETES_VERSIONS = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
 _OLDEST = (1, 28)
 # Three minor versions a year: what is further away is a slip.
 _NEVER = (1, 60)
+_ROLES = ("terraform_role", "load_balancer_role", "break_glass_role", "node_role")
 _DAY_S = 86_400
 _DNS_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _ROLE = (r"[\w+=,.@/*?-]+", "the role's name as IAM allows it: letters, digits and +=,.@_-/ (* and ? match)")
@@ -53,7 +54,10 @@ _FORMS: dict[str, tuple[str, str]] = {
     "evidence_bucket": (r"[A-Za-z0-9][A-Za-z0-9.-]{1,62}", "the bucket's name: letters, digits, . and -"),
     "smoke_image": (r"[\w][\w./:@-]*", "an image reference, such as registry.example.com/smoke:0.1"),
     "instance_types": (r"[a-z0-9-]+\.[a-z0-9-]+", "EC2 instance types, such as p5.48xlarge"),
-    "git_repo": (r"|[\w][\w.:/@~+-]*", "the repository's address"),
+    "git_repo": (
+        r"|(?:https?|ssh|git)://[\w.@:~-]+/[\w./~+@-]+|[\w.-]+@[\w.-]+:[\w./~+-]+",
+        "the repository's address, such as https://github.com/org/repo or git@github.com:org/repo.git",
+    ),
     "git_path": (r"[\w./@+-]+", "a folder inside the repository"),
     "terraform_role": _ROLE,
     "load_balancer_role": _ROLE,
@@ -113,14 +117,27 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True):
     group_interval_s: float = 10
     sources: dict[str, Source] = msgspec.field(default_factory=_default_sources)
 
+    def __post_init__(self) -> None:
+        """Refuse intervals that nothing can have.
+
+        Raises:
+            UsageError: Rules cannot be evaluated every 0 s.
+        """
+        if self.evaluation_s <= 0:
+            raise UsageError(
+                f"rules cannot be evaluated every {self.evaluation_s:g} s", "give --evaluation, such as 15s"
+            )
+
     def with_source(self, name: str, *, scrape_s: float | None = None, collect_s: float | None = None) -> Intervals:
         """Return a copy with other numbers for one exporter.
 
         Raises:
-            UsageError: There is no exporter of that name.
+            UsageError: There is no exporter of that name, or its scrape interval is 0.
         """
         if name not in self.sources:
             raise UsageError(f"no metrics source is called {name!r}", f"one of: {', '.join(self.sources)}")
+        if scrape_s is not None and scrape_s <= 0:
+            raise UsageError(f"nothing is scraped every {scrape_s:g} s ({name})", "give its interval, such as 10s")
         old = self.sources[name]
         new = Source(
             scrape_s=old.scrape_s if scrape_s is None else scrape_s,
@@ -248,6 +265,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
                 if not re.fullmatch(pattern, text):
                     shown = option.removesuffix("_s").replace("_", "-")
                     raise UsageError(f"--{shown} {text!r} cannot be used", f"give {form}")
+        for option in _ROLES:
+            parts = re.split(r"[*?]", getattr(self, option))
+            # Whom the name matches is excepted from the deny: `*` would except everybody.
+            if len(parts) > 1 and not any(len(p) >= 3 and sum(map(str.isalnum, p)) >= 2 for p in parts):
+                raise UsageError(
+                    f"--{option.replace('_', '-')} {getattr(self, option)!r} matches nearly every role, and so would "
+                    "except them all from the guard",
+                    "name the role, or keep at least three characters of its name between wildcards",
+                )
         if not 0 < float(self.iteration_slo_s) < _DAY_S:
             raise UsageError(f"--iteration-slo {self.iteration_slo_s!r} cannot be used", "give seconds, such as 1.5")
         for text in filter(None, self.gpu_node_label or ()):

@@ -47,11 +47,13 @@ def budget_report(report: BudgetReport, format_: str) -> str:
         return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
     lines = []
     for scenario in report.scenarios:
-        budget = "not noticed" if scenario.budget_s is None else f"{scenario.budget_s:g} s"
         verdict = "< 60 s" if scenario.within_minute else "NOT < 60 s"
         goal = "" if scenario.within_goal else f", goal {scenario.goal_s:g} s missed"
         lines.append(f"{scenario.id}  {scenario.title}")
-        lines.append(f"    {budget} by {scenario.best} ({verdict}{goal}); the checklist estimated: {scenario.estimate}")
+        budget = f"{scenario.budget_s or 0:g} s by {scenario.best} ({verdict}{goal})"
+        if scenario.budget_s is None:
+            budget = f"not noticed by any guardrail that was chosen (goal {scenario.goal_s:g} s)"
+        lines.append(f"    {budget}; the checklist estimated: {scenario.estimate}")
         lines += [f"      {_line(path)}" for path in scenario.paths]
     lines += ["", "every rule"]
     lines += [f"    {_line(path)}" for path in report.rules]

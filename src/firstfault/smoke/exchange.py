@@ -120,9 +120,9 @@ def _send_line(connection: socket.socket, message: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def _listener(port: int) -> Iterator[socket.socket]:
-    """Listen on a port and drop whoever only connects. Raises OSError when the port is taken."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
+def _listener(port: int, master: str) -> Iterator[socket.socket]:
+    """Listen on a port, in the address family of the master. Raises OSError when the port is taken."""
+    with socket.socket(socket.AF_INET6 if ":" in master else socket.AF_INET, socket.SOCK_STREAM) as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         server.bind(("", port))
         server.listen(1024)
@@ -145,7 +145,7 @@ def exchange(options: Options, source: str) -> Exchange:
         OSError: Rank 0 cannot listen on the master port (it is in use).
     """
     stop = threading.Event()
-    with _listener(0) as mine:
+    with _listener(0, options.master[0]) as mine:
         thread = threading.Thread(target=_accept_all, args=(mine, stop), daemon=True)
         thread.start()
         try:
@@ -176,11 +176,11 @@ def _lead(options: Options, source: str, port: int) -> Exchange:
     joined: dict[int, socket.socket] = {}
     first_sign = None
     deadline = time.monotonic() + options.limits.wait
-    with _listener(options.master[1]) as server, contextlib.ExitStack() as stack:
+    with _listener(options.master[1], options.master[0]) as server, contextlib.ExitStack() as stack:
         while len(joined) < options.world_size - 1 and (left := deadline - time.monotonic()) > 0:
             server.settimeout(left)
             try:
-                connection, (address, _) = server.accept()
+                connection, address = server.accept()
             except TimeoutError:
                 break
             connection.settimeout(options.limits.tcp)
@@ -194,7 +194,7 @@ def _lead(options: Options, source: str, port: int) -> Exchange:
             if old := joined.pop(rank, None):
                 old.close()
             joined[rank] = stack.enter_context(contextlib.closing(connection))
-            table[str(rank)] = {"address": address, "port": hello.port, "host": hello.host[:253]}
+            table[str(rank)] = {"address": address[0], "port": hello.port, "host": hello.host[:253]}
             if "0" not in table:
                 table["0"] = {"address": hello.master, "port": port, "host": source}
         for connection in joined.values():

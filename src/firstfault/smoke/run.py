@@ -95,6 +95,8 @@ def _name(run: _Run) -> bool:
             found.extend(sorted({str(each[4][0]) for each in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)}))
         except OSError as error:
             problem.append(str(error))
+        except UnicodeError as error:  # the name never reaches a resolver
+            problem.append(_impossible_label(name) or str(error))
 
     deadline = started + run.options.limits.wait
     while True:
@@ -119,6 +121,16 @@ def _name(run: _Run) -> bool:
     return False
 
 
+def _impossible_label(name: str) -> str:
+    """Return which label no name can have: an empty one (`train..svc`), one of more than 63 characters; "" for none."""
+    for label in name.removesuffix(".").split("."):
+        if not label:
+            return "one of its labels is empty; is a variable unset where the name is put together?"
+        if len(label) > 63:
+            return f"its label {label!r} has {len(label)} characters, and 63 are the most"
+    return ""
+
+
 def _interface(run: _Run) -> bool:
     started = time.monotonic()
     one_host = run.options.master[0] in ("localhost", "127.0.0.1", "::1") or run.options.world_size == 1
@@ -137,7 +149,8 @@ def _tcp(run: _Run) -> bool:
     if options.world_size == 1:
         return True
     started = time.monotonic()
-    master = f"{options.master[0]}:{options.master[1]}"
+    host, port = options.master
+    master = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         found = exchange(options, run.host)
     except OSError as error:

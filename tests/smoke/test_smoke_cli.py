@@ -1,0 +1,84 @@
+"""`firstfault smoke` on the command line: names and numbers that cannot be, and IPv6."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+from click.testing import CliRunner
+
+from firstfault.cli.smoke import smoke
+from firstfault.errors import UsageError
+from firstfault.smoke import Limits, Options, run_smoke
+from firstfault.smoke.exchange import exchange
+
+RANK_1 = ("--rank", "1", "--world-size", "2")
+
+
+def run(*words):
+    return CliRunner().invoke(smoke, [*RANK_1, *words], standalone_mode=False)
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "-1", "1e300", "x"])
+@pytest.mark.parametrize("option", ["--wait", "--linger"])
+def test_seconds_that_no_clock_counts_are_refused(option, value):
+    done = CliRunner().invoke(smoke, [*RANK_1, "--master", "m:29500", option, value])
+    assert done.exit_code == 2
+    assert option in done.output
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "2Q"])
+def test_bandwidth_that_is_none_is_refused(value):
+    done = run("--master", "m:29500", "--min-bandwidth", value)
+    assert isinstance(done.exception, UsageError)
+
+
+@pytest.mark.parametrize("value", ["::1:29500", "[::1]", "[]:29500", "m", "m:x"])
+def test_master_of_another_form_is_refused(value):
+    done = run("--master", value)
+    assert isinstance(done.exception, UsageError)
+    assert "HOST:PORT" in done.exception.what
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("train..svc", "labels is empty"), (".a", "labels is empty"), ("a." + "b" * 64, "64 characters"), ("ü" * 80, "")],
+)
+def test_name_that_no_resolver_takes_is_unresolved_and_names_the_label(tmp_path, name, said):
+    limits = Limits(wait=0, name=10)
+    report = run_smoke(Options(rank=1, world_size=2, master=(name, 29500), limits=limits), tmp_path)
+    assert report.verdict.cause == "network.dns.unresolved"
+    assert said in next(rung.why for rung in report.rungs if rung.rung == "name")
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="the loopback interface has no IPv6 address")
+def test_ranks_meet_at_an_ipv6_address():
+    with socket.socket(socket.AF_INET6) as free:
+        free.bind(("::1", 0))
+        port = free.getsockname()[1]
+    found = {}
+
+    def meet(rank):
+        limits = Limits(wait=20, tcp=5)
+        found[rank] = exchange(Options(rank=rank, world_size=2, master=("::1", port), limits=limits), f"node-{rank}")
+
+    threads = [threading.Thread(target=meet, args=(rank,)) for rank in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for each in found.values():
+        for connection in each.held.values():
+            connection.close()
+    assert found[0].joined == found[1].joined == [0, 1]
+    assert [each.state for rank in (0, 1) for each in found[rank].to_peers] == ["open", "open"]
