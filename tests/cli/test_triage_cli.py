@@ -52,6 +52,25 @@ def test_exit_codes(arguments, stdin, code):
     assert b"Traceback" not in done.stderr
 
 
+def test_no_report_on_inputs_of_which_none_could_be_read():
+    """Only why; a program gets its JSON, which does not call the input empty either."""
+    done = firstfault("triage", "/nowhere/at/all")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"/nowhere/at/all" in done.stderr
+    report = json.loads(firstfault("triage", "/nowhere/at/all", "--format", "json").stdout)
+    assert report["problems"]
+    assert [each["why"] for each in report["missing"]] == ["no output could be read"]
+
+
+def test_a_refused_allocation_is_not_called_a_kill():
+    """The CPU's allocator says that it got no memory; nothing was killed."""
+    line = b"RuntimeError: [enforce fail at alloc_cpu.cpp:121] err == 0. DefaultCPUAllocator: can't allocate memory: "
+    done = firstfault("triage", "-", stdin=line + b"you tried to allocate 8589934592 bytes. Error code 12\n")
+    assert b"workload.host.oom" in done.stdout
+    assert b"could not allocate" in b" ".join(done.stdout.split())
+    assert b"kernel killed" not in done.stdout
+
+
 def test_a_missing_path_is_named_and_the_others_are_read():
     """One bad path is reported on standard error; the report on the others is there."""
     done = firstfault("triage", "/nowhere/at/all", EXAMPLES / "sg-block", "--format", "json")

@@ -39,6 +39,7 @@ class FakeWorld:
         self.job: list[Any] = []
         self.baseline_fails = False
         self.hang = False
+        self.harmless = False
         self.only_first_ends = False
 
     def _call(self, name):
@@ -79,7 +80,7 @@ class FakeWorld:
     def start(self, job, logs):
         self._call("start")
         logs.mkdir(parents=True)
-        bad = self.cut or self.baseline_fails
+        bad = (self.cut and not self.harmless) or self.baseline_fails
         for process in job:
             (logs / process.log).write_text((BAD_LOG if bad else GOOD_LOG).format(rank=process.rank))
         self.job = [(process.rank, int(bad)) for process in job][: 1 if self.only_first_ends else None]

@@ -17,12 +17,14 @@ from pathlib import Path
 import jsonschema
 import msgspec
 import pytest
+from click.testing import CliRunner
 
-from firstfault.drills import Options, run_drill
+from firstfault.cli.app import app
+from firstfault.drills import Interrupted, Options, Recovered, run_drill
 from firstfault.errors import UnsupportedError
 from firstfault.model import Evidence, Role, Verdict
 from firstfault.model.drill import Change, DrillReport, Phase, RankResult
-from firstfault.report.drill import render_drill
+from firstfault.report.drill import render_drill, render_recovered
 from firstfault.report.schemas import schema_of
 from support.users import ordinary_user  # noqa: F401 - a fixture
 
@@ -147,13 +149,15 @@ def test_refused_run_on_a_cluster_owes_nothing(state, tmp_path):
 
 
 HANGS = """
-import os, socket, sys
+import contextlib, os, socket
 rank, port = int(os.environ["RANK"]), int(os.environ["MASTER_PORT"])
 if rank == 0:
     server = socket.create_server(("", port))
     server.accept()[0].sendall(b"x")
-else:
-    socket.create_connection((os.environ["MASTER_ADDR"], port)).recv(1)  # no timeout: SYNs are sent for two minutes
+got = rank == 0
+while not got:
+    with contextlib.suppress(ConnectionError, TimeoutError):  # rank 0 may not listen yet; there is no timeout to heed
+        got = bool(socket.create_connection((os.environ["MASTER_ADDR"], port)).recv(1))
 """
 
 
@@ -371,6 +375,52 @@ def test_text_is_data(format_):
 def test_report_of_a_failed_baseline_says_so():
     """A reader is told why nothing was injected."""
     assert "nothing was injected" in render_drill(hostile_report(), "text").replace("\n  ", " ")
+
+
+def test_report_of_a_failed_baseline_claims_no_restoration():
+    """Nothing was changed, and the job, which failed, equals no baseline."""
+    text = render_drill(msgspec.structs.replace(hostile_report(), restored=True), "text")
+    assert "Nothing was changed; nothing is left behind" in text
+    assert "equal the baseline" not in text
+
+
+def test_what_is_owed_and_what_to_do_are_two_lines():
+    """An error's advice is not run into its text."""
+    error = str(UnsupportedError("the cluster cannot be reached", "set KUBECONFIG"))
+    owed = Recovered(run="r", drill="sg-block", world="eks", outcome="owed", left_behind=[error])
+    lines = [line.strip() for line in render_recovered([owed], "text").splitlines()]
+    assert lines[1:] == ["- the cluster cannot be reached", "what to do: set KUBECONFIG"]
+
+
+@pytest.mark.netns
+@pytest.mark.usefixtures("netns")
+def test_interrupt_in_the_baseline_speaks_of_no_fault(state, quick):
+    """Nothing had been injected, so nothing was taken back."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "firstfault", "drill", "run", quick],
+        env=env(state), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        errors = Signals(process, "baseline  waiting", signal.SIGINT).follow()
+        assert process.stdout.read() == ""
+    assert process.returncode == 128 + signal.SIGINT
+    assert "interrupted; no fault had been made; nothing is left behind" in errors
+
+
+def test_interrupted_run_of_all_tells_begun_drills_from_the_others(monkeypatch):
+    """Only a drill that ran can have failed, or have had a fault to take back."""
+
+    def interrupted(*_, begun, **__):
+        begun("sg-block")
+        raise Interrupted(signal.SIGINT)
+
+    monkeypatch.setattr("firstfault.drills.run_everything", interrupted)
+    ended = CliRunner().invoke(app, ["drill", "run", "--all"], standalone_mode=False)
+    assert ended.return_value == 128 + signal.SIGINT
+    text = " ".join(ended.stdout.split())
+    assert text.count("FAILED") == 1
+    assert "FAILED: sg-block (interrupted)" in text
+    assert "not run: sg-reject (interrupted before its turn)" in text
+    assert "1 drill was stopped" in ended.stderr
 
 
 def test_not_restored_is_loud():

@@ -49,6 +49,18 @@ def test_phases_come_in_order_and_end_restored(make):
     assert events(journal)[-1] == "run-ended"
 
 
+def test_healthy_drill_does_not_miss_a_failed_rank(make):
+    """Where nothing should fail, "not noticed" would read as a gap; where something should, it is one."""
+    machine, world, *_ = make()
+    world.harmless = True
+    machine.scenario = msgspec.structs.replace(machine.scenario, cause="none")
+    assert "ended with an error" not in " ".join(each.detector for each in machine.run().detection)
+    machine, world, *_ = make()
+    world.harmless = True
+    (missed,) = [each for each in machine.run().detection if "ended with an error" in each.detector]
+    assert missed.seconds is None
+
+
 def test_undo_record_is_on_disk_before_the_fault(make):
     """When the fault is made, the journal already holds how to take it back."""
     machine, world, journal, _ = make()

@@ -42,8 +42,12 @@ def test_refused_run_on_a_cluster_is_closed_without_the_cluster(state):
     journal = Journal.create(state)
     journal.append("world-options", drill="sg-block", identity={"options": {}, "topology": {}, "groups": {}})
     journal.close()
+    private = journal.folder / "private"
+    private.mkdir()
+    (private / "a.tfplan").touch()
     (found,) = recover(state)
     assert (found.outcome, found.drill, found.world, found.left_behind) == ("recovered", "sg-block", "eks", [])
+    assert not private.exists()
     assert recover(state) == []
 
 

@@ -69,8 +69,9 @@ class KillsTheWorld:
 
 def test_death_of_the_world_is_an_error_and_owes_nothing(quick, state):
     """When somebody kills the world itself, the fault is gone with it: an error that says so, and a closed journal."""
-    with pytest.raises(WorldLostError, match=r"ended unexpectedly|is gone"):
+    with pytest.raises(WorldLostError, match=r"ended unexpectedly|is gone") as caught:
         run_drill(quick, observer=KillsTheWorld(state))
+    assert caught.value.exit_code == 1  # 2 would say that nothing had been changed
     assert recover(state) == []
 
 

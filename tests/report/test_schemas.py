@@ -57,6 +57,13 @@ def test_triage_prints_what_its_schema_says(logs):
     validator("triage").validate(printed("triage", str(ROOT / "examples" / "logs" / logs)))
 
 
+def test_explain_prints_what_its_schemas_say():
+    """One card, all of them, and the few that begin alike."""
+    validator("explain-card").validate(printed("explain", "workload.host.oom"))
+    validator("explain").validate(printed("explain"))
+    validator("explain").validate(printed("explain", "network.c10d."))
+
+
 def test_audit_prints_what_its_schema_says(tmp_path):
     """With findings, suppressions, problems and notes."""
     (tmp_path / "a.yaml").write_text("a: [\n")

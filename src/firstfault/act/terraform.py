@@ -16,7 +16,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -133,8 +132,7 @@ class Terraform:
         var_files: The owner's variable files, relative to `root`.
         environment: Environment of the program; by default this process's.
         on_child: Told of each child before it is waited for (None: nobody is told); what it does is on disk then.
-        private: Folder for plans and output, made 0700 and deleted at the end; None: a temporary one. A caller that may
-            be killed names one, so that whoever recovers can delete it.
+        private: Folder for plans and output, made 0700 and deleted at the end, or by whoever recovers after a kill.
 
     Raises:
         UnsupportedError: The program is not there.
@@ -148,7 +146,7 @@ class Terraform:
         var_files: list[str] | None = None,
         environment: Mapping[str, str] | None = None,
         on_child: Callable[[str, Child], None] | None = None,
-        private: Path | None = None,
+        private: Path,
     ) -> None:
         program = shutil.which("terraform")
         if program is None:
@@ -164,9 +162,8 @@ class Terraform:
         self._environment = dict(os.environ if environment is None else environment)
         self._environment |= {"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1"}
         self._on_child = on_child
-        if private is not None:
-            private.mkdir(mode=0o700, exist_ok=True)
-        self._private = private or Path(tempfile.mkdtemp(prefix="firstfault-terraform-"))
+        private.mkdir(mode=0o700, exist_ok=True)
+        self._private = private
 
     def __enter__(self) -> Self:
         return self

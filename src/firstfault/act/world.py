@@ -26,7 +26,7 @@ import msgspec
 
 from firstfault.act import firewall, links, netlink, nftables, wire
 from firstfault.act.support import HostPolicy, explain, require_linux
-from firstfault.errors import UnsupportedError
+from firstfault.errors import ExitCode, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +44,12 @@ _REQUEST_SECONDS = 180.0
 
 
 class WorldLostError(UnsupportedError):
-    """The world's first process ended while it was needed (killed from outside, out of memory)."""
+    """The world's first process ended while it was needed (killed from outside, out of memory).
+
+    Exit code 1, not 2: the drill had begun, and did not go as expected. Its fault is gone with the world.
+    """
+
+    exit_code = ExitCode.FINDING
 
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):

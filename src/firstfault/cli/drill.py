@@ -216,8 +216,8 @@ def run_command(
     """Run a drill: baseline, fault, diagnosis from the logs alone, restoration, proof.
 
     NAME is a drill of `firstfault drill list` or a scenario file. Exit code 0: as expected and restored. 1: not as
-    expected, restored all the same. 2: this machine or the call does not allow it, nothing was changed. 4: not
-    restored.
+    expected, restored all the same; or the local world was killed, and the fault with it. 2: this machine or the call
+    does not allow it, nothing was changed. 4: not restored.
     """
     from firstfault.drills import Options  # noqa: PLC0415
 
@@ -263,6 +263,7 @@ def _run_one(name: str, world: Literal["local", "eks"], options: Any, format_: s
 
     result: DrillReport | None = None
     shown = False
+    progress = Progress(sys.stderr)
 
     def show(report: DrillReport) -> None:
         from firstfault.report.drill import render_drill  # noqa: PLC0415
@@ -272,7 +273,7 @@ def _run_one(name: str, world: Literal["local", "eks"], options: Any, format_: s
     with Interrupts() as interrupts:
         try:
             follow_parent()
-            with Progress(sys.stderr) as progress:
+            with progress:
                 result = run_drill(name, world=world, options=options, observer=progress)
             with interrupts.hold(stubborn=False):
                 show(result)
@@ -281,7 +282,8 @@ def _run_one(name: str, world: Literal["local", "eks"], options: Any, format_: s
             interrupts.ignore()
             result = result or interrupt.report
             if result is None:
-                click.echo(f"{name}: interrupted; the fault was taken back and nothing is left behind", err=True)
+                done = "the fault was taken back and" if progress.injected else "no fault had been made;"
+                click.echo(f"{name}: interrupted; {done} nothing is left behind", err=True)
             else:
                 if not shown:
                     show(result)
@@ -302,6 +304,7 @@ def _run_all(options: Any, format_: str, output: Path | None, at_once: int | Non
     from firstfault.report.drill import render_scoreboard  # noqa: PLC0415
 
     ended: list[DrillReport] = []
+    begun: list[str] = []
 
     def done(report: DrillReport) -> None:
         ended.append(report)
@@ -313,13 +316,16 @@ def _run_all(options: Any, format_: str, output: Path | None, at_once: int | Non
 
     with Interrupts() as interrupts:
         try:
-            reports, skipped = run_everything(options, at_once=at_once, done=done)
+            reports, skipped = run_everything(options, at_once=at_once, begun=begun.append, done=done)
         except Interrupted as interrupt:
             interrupts.ignore()
             reports = sorted(ended, key=lambda report: report.drill)
-            names = {each.name for each in bundled_scenarios()} - {each.drill for each in reports}
-            show(reports, [LeftOut(each, "interrupted, or not started", failed=True) for each in sorted(names)])
-            click.echo("interrupted; every fault was taken back", err=True)
+            stopped = sorted(set(begun) - {each.drill for each in reports})
+            others = sorted({each.name for each in bundled_scenarios()} - set(begun))
+            skipped = [LeftOut(each, "interrupted", failed=True) for each in stopped]
+            show(reports, [*skipped, *(LeftOut(each, "interrupted before its turn") for each in others)])
+            count = f"{len(stopped)} drills were stopped" if len(stopped) != 1 else "1 drill was stopped"
+            click.echo(f"interrupted: {count}; whatever fault they had made was taken back", err=True)
             return 128 + interrupt.signal
         interrupts.ignore()
         show(reports, skipped)

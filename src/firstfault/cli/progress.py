@@ -23,6 +23,9 @@ class Progress:
 
     Args:
         stream: Where to write; a terminal gets one line that moves, anything else a line per event.
+
+    Attributes:
+        injected: Whether a fault was made, or nearly.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -36,6 +39,7 @@ class Progress:
         self._ended = 0
         self._ranks = 0
         self._until = ""
+        self.injected = False
 
     def __enter__(self) -> Self:
         return self
@@ -131,6 +135,7 @@ class Progress:
             self.say(f"{'✔' if good else '✘'} {phase.name:<9} {phase.seconds:5.1f} s  exit {codes} · {paths}")
 
     def _on_injecting(self, fields: dict[str, Any]) -> None:
+        self.injected = True
         self._phase, self._since = "injected", time.monotonic()
         self._await(f"making the fault ({fields['kind']}); its undo record is on disk")
 

@@ -6,7 +6,6 @@ import math
 import os
 import socket
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +14,7 @@ import click
 from firstfault.cli.output import Seconds, TargetPath, write_output
 from firstfault.errors import ExitCode, UsageError
 from firstfault.model.safe_text import without_commands
+from firstfault.model.scratch import private_folder
 
 if TYPE_CHECKING:
     from firstfault.model.smoke import SmokeReport
@@ -70,8 +70,8 @@ def smoke(
     if bool(program) != wrap:
         raise UsageError("--wrap and a program belong together", "firstfault smoke --wrap -- python train.py ...")
     options = _options(given)
-    with tempfile.TemporaryDirectory(prefix="firstfault-smoke-") as private:
-        folder = logs or Path(private)
+    with private_folder("firstfault-smoke-") as private:
+        folder = logs or private
         folder.mkdir(parents=True, exist_ok=True)
         report = run_smoke(options, folder)
         shown = render_smoke(report, format_)

@@ -60,8 +60,9 @@ def triage_command(
         raise UsageError("nothing to read", 'give files, folders or archives, "-" for standard input, or --live')
     else:
         report = triage(paths, stdin=_stdin())
-    rendered = render_triage(report, format_)
-    write_output(rendered, output)
+    # Of inputs of which none could be read there is nothing to tell a person but why; a program gets its JSON.
+    if format_ == "json" or not report.problems or report.sources or report.set_aside:
+        write_output(render_triage(report, format_), output)
     for problem in report.problems:
         complain(problem)
     verdict = {"fault": ExitCode.FINDING, "healthy": ExitCode.OK, "unknown": ExitCode.UNKNOWN}[report.status]

@@ -47,7 +47,11 @@ def diagnose(result: ScanResult) -> TriageReport:
     standing = rank_causes(weigh(facts, derive(facts)), catalogue)
     status = _status(standing, facts)
     if standing is None or status != "fault":
-        missing = what_is_missing(facts, result.sources, None, result.set_aside) if status == "unknown" else []
+        missing = (
+            what_is_missing(facts, result.sources, None, result.set_aside, unread=bool(result.problems))
+            if status == "unknown"
+            else []
+        )
         return TriageReport(
             status=status,
             verdict=None,

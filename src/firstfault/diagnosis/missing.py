@@ -18,7 +18,12 @@ __all__ = ["what_is_missing"]
 
 
 def what_is_missing(
-    facts: Facts, sources: list[SourceInfo], cause: str | None, set_aside: Sequence[SetAside] = ()
+    facts: Facts,
+    sources: list[SourceInfo],
+    cause: str | None,
+    set_aside: Sequence[SetAside] = (),
+    *,
+    unread: bool = False,
 ) -> list[Missing]:
     """Return what to fetch next, most telling first; empty when the evidence decides.
 
@@ -27,6 +32,7 @@ def what_is_missing(
         sources: What was read.
         cause: The first cause; None when none is named.
         set_aside: What was not read as output.
+        unread: Whether an input could not be read.
     """
     missing: list[Missing] = []
     if not any(source.bytes for source in sources):
@@ -35,7 +41,7 @@ def what_is_missing(
                 what="any output of the job",
                 why="there is no output of a run among the files, only what is set aside"
                 if set_aside
-                else "the input is empty",
+                else ("no output could be read" if unread else "the input is empty"),
                 command="kubectl logs --prefix --timestamps -l job-name=JOB --all-containers > job.log",
             )
         )

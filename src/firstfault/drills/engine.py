@@ -453,7 +453,8 @@ class Drill:
             proofs = [seen.get((Path(e.source).name, e.line or 0)) for e in report.verdict.evidence if e.role == "root"]
             add("first line in the logs that proves the verdict", min(filter(None, proofs), default=None))
         failed = [ended.time for ended in observation.ranks.values() if ended.code]
-        add("first rank that ended with an error", min(failed, default=None))
+        if failed or self.scenario.expected_cause(self.settings.backend, self.settings.launcher) != "none":
+            add("first rank that ended with an error", min(failed, default=None))
         return found
 
 

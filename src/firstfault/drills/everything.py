@@ -113,13 +113,18 @@ def _gpus() -> int:
 
 
 def run_everything(
-    options: Options, *, at_once: int | None = None, done: Callable[[DrillReport], None] | None = None
+    options: Options,
+    *,
+    at_once: int | None = None,
+    begun: Callable[[str], object] | None = None,
+    done: Callable[[DrillReport], None] | None = None,
 ) -> tuple[list[DrillReport], list[LeftOut]]:
     """Run every bundled drill that this machine can run.
 
     Args:
         options: The caller's choices; backend, launcher, timeout and state folder are used.
         at_once: How many run side by side; None: two for each processor, at least four and at most eight.
+        begun: Called with each drill's name when it begins, in a thread of its own.
         done: Called with each report as soon as it is there.
 
     Returns:
@@ -134,7 +139,7 @@ def run_everything(
     skipped = [LeftOut(name, why) for name, why in whys.items() if why]
     names = [each.name for each in sorted(scenarios, key=_cost) if not whys[each.name]]
     reports: list[DrillReport] = []
-    with _Children(options, backend) as children:
+    with _Children(options, backend, begun) as children:
         pool = ThreadPoolExecutor(at_once or min(8, max(4, 2 * (os.cpu_count() or 1))))
         try:
             for future in as_completed([pool.submit(children.run, name) for name in names]):
@@ -159,7 +164,8 @@ def _cost(scenario: Scenario) -> int:
 class _Children:
     """The processes of the drills that run now."""
 
-    def __init__(self, options: Options, backend: str) -> None:
+    def __init__(self, options: Options, backend: str, begun: Callable[[str], object] | None) -> None:
+        self._begun = begun
         self._arguments = ["--backend", backend, "--launcher", options.launcher, "--format", "json"]
         if options.timeout is not None:
             self._arguments += ["--timeout", str(options.timeout)]
@@ -192,6 +198,8 @@ class _Children:
         """Run one drill to its end."""
         if self._stopped:
             return LeftOut(name, "not started, as the others were stopped", failed=True)
+        if self._begun is not None:
+            self._begun(name)
         with self._child(name) as child:
             try:
                 output, errors = child.communicate(timeout=_LONGEST_S)

@@ -7,6 +7,7 @@ local run there is only to make sure of that, to end what should not be there, a
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -83,7 +84,9 @@ def _end(pid: int, started: int) -> None:
 
 def _recover_eks(owed: _Owed, journal: Journal) -> list[str]:
     if owed.identity is None or not owed.touched:
-        return []  # refused before the first call that changes anything; the cluster need not even exist
+        # Ended before the first call that changes anything; the cluster need not even exist. Plans may lie here.
+        shutil.rmtree(journal.folder / "private", ignore_errors=True)
+        return []
     # Imported here: what a run on this machine owes is recovered without a Kubernetes client.
     from firstfault.drills.eks.recovery import recover_cluster  # noqa: PLC0415
 

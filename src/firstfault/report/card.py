@@ -12,15 +12,38 @@ if TYPE_CHECKING:
 
     from firstfault.catalogue import Card
 
-__all__ = ["render_card", "render_card_list"]
+__all__ = ["CARD_SCHEMA", "CardList", "CardRow", "render_card", "render_card_list"]
 
 WIDTH = 100
+LIST_SCHEMA = "firstfault.explain/1"
+CARD_SCHEMA = "firstfault.explain-card/1"
+
+
+class CardRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault in the list of all."""
+
+    cause: str
+    layer: str
+    title: str
+
+
+class CardList(msgspec.Struct, frozen=True, kw_only=True):
+    """What `explain` prints without a cause, or with the beginning of several.
+
+    Attributes:
+        causes: By id.
+        schema: Version of this format.
+    """
+
+    causes: list[CardRow]
+    schema: str = LIST_SCHEMA
 
 
 def render_card(card: Card, format_: str) -> str:
     """Render one card as text or JSON."""
     if format_ == "json":
-        return msgspec.json.format(msgspec.json.encode(card), indent=2).decode()
+        named = {"schema": CARD_SCHEMA, **msgspec.to_builtins(card)}
+        return msgspec.json.format(msgspec.json.encode(named), indent=2).decode()
     parts = [f"{card.id}  ({card.layer})", card.title, "", *wrap(card.what, WIDTH)]
     if card.aliases:
         parts += ["", f"Also called: {', '.join(card.aliases)}"]
@@ -45,10 +68,9 @@ def render_card(card: Card, format_: str) -> str:
 def render_card_list(cards: Sequence[Card], format_: str) -> str:
     """Render the list of cards as text or JSON."""
     if format_ == "json":
-        rows = [{"cause": card.id, "layer": card.layer, "title": card.title} for card in cards]
-        return msgspec.json.format(
-            msgspec.json.encode({"schema": "firstfault.explain/1", "causes": rows}), indent=2
-        ).decode()
+        rows = [CardRow(cause=card.id, layer=card.layer, title=card.title) for card in cards]
+        listed = {"schema": LIST_SCHEMA, "causes": rows}
+        return msgspec.json.format(msgspec.json.encode(listed), indent=2).decode()
     width = max((len(card.id) for card in cards), default=0)
     return "\n".join(f"{card.id:<{width}}  {card.title}" for card in cards)
 

@@ -271,7 +271,9 @@ def _outcome(page: _Page, report: DrillReport) -> None:
         page.say(f"{'✔' if report.as_expected else '✘'} The drill {went}.")
         for phase in report.phases[2:]:
             _said(page, phase)
-    if report.restored and report.left_behind:
+    if report.restored and len(report.phases) == 1:
+        page.say("✔ Nothing was changed; nothing is left behind.")
+    elif report.restored and report.left_behind:
         page.say("✔ Restored: rules, paths and job equal the baseline. As announced, this stays:")
         for each in report.left_behind:
             page.say(each, "  - ")
@@ -356,7 +358,10 @@ def render_recovered(found: Sequence[Recovered], format_: str) -> str:
         for kind in run.owed:
             page.say(f"{kind}: {'still owed' if run.outcome == 'owed' else 'taken back'}", "  - ")
         for left in run.left_behind:
-            page.say(left, "  - ")
+            what, _, todo = left.partition("\n  what to do: ")
+            page.say(what, "  - ")
+            if todo:
+                page.say(f"what to do: {todo}", "    ")
     return page.text()
 
 

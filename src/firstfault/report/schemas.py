@@ -10,12 +10,14 @@ from typing import Any
 
 import msgspec
 
+from firstfault.catalogue import Card
 from firstfault.drills import json_schema as scenario_schema
 from firstfault.guardrails import BudgetReport, LockReport
 from firstfault.model import TriageReport
 from firstfault.model.audit import AuditReport
 from firstfault.model.drill import DrillReport
 from firstfault.model.smoke import SmokeReport
+from firstfault.report.card import CARD_SCHEMA, CardList
 
 __all__ = ["SCHEMA_NAMES", "schema_of"]
 
@@ -26,10 +28,11 @@ _REPORTS: dict[str, tuple[type[msgspec.Struct], str]] = {
     "audit": (AuditReport, "firstfault audit PATH --format json"),
     "drill": (DrillReport, "firstfault drill run NAME --format json"),
     "smoke": (SmokeReport, "firstfault smoke --format json"),
+    "explain": (CardList, "firstfault explain --format json"),
     "guard-lock": (LockReport, "firstfault guard lock PLAN --format json"),
     "guard-budget": (BudgetReport, "firstfault guard budget --format json"),
 }
-SCHEMA_NAMES = (*_REPORTS, "scenario")
+SCHEMA_NAMES = (*_REPORTS, "explain-card", "scenario")
 
 
 def schema_of(name: str) -> dict[str, Any]:
@@ -40,6 +43,8 @@ def schema_of(name: str) -> dict[str, Any]:
     """
     if name == "scenario":
         return _object({"$schema": _DIALECT, "title": "A scenario file of firstfault drill", **scenario_schema()})
+    if name == "explain-card":
+        return _card()
     struct, call = _REPORTS[name]
     found = msgspec.json.schema(struct)
     own = found["$defs"][found["$ref"].rpartition("/")[2]]
@@ -49,6 +54,17 @@ def schema_of(name: str) -> dict[str, Any]:
     own["properties"] |= {name: {"const": value} for name, value in fixed.items()}
     own["required"] = [*fixed, *(key for key in own.get("required", []) if key not in fixed)]
     return _object({"$schema": _DIALECT, "title": f"What `{call}` prints", **found})
+
+
+def _card() -> dict[str, Any]:
+    """Return the schema of one fault's card: the struct of the catalogue's files, which are strict, and its version."""
+    found = msgspec.json.schema(Card)
+    for part in found["$defs"].values():
+        part.pop("additionalProperties", None)
+    own = found["$defs"]["Card"]
+    own["properties"] = {"schema": {"const": CARD_SCHEMA}, **own["properties"]}
+    own["required"] = ["schema", *own["required"]]
+    return _object({"$schema": _DIALECT, "title": "What `firstfault explain CAUSE --format json` prints", **found})
 
 
 def _object(schema: dict[str, Any]) -> dict[str, Any]:

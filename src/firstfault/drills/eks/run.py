@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from firstfault.drills.injectors import Ec2Rules, Injector, NetworkPolicy, Secur
 from firstfault.drills.journal import Journal
 from firstfault.errors import UnsupportedError, UsageError
 from firstfault.model.drill import Change, DrillReport
+from firstfault.model.scratch import private_folder
 
 if TYPE_CHECKING:
     from firstfault.drills.eks.options import EksOptions
@@ -68,8 +68,8 @@ def plan_on_cluster(scenario: Scenario, options: EksOptions) -> Change:
         FirstFaultError: The cluster, the account or the configuration cannot be read, or a group does not allow drills.
     """
     topology = scenario.find_topology()
-    with tempfile.TemporaryDirectory(prefix="firstfault-plan-") as state:
-        journal = Journal.create(Path(state))
+    with private_folder("firstfault-plan-") as state:
+        journal = Journal.create(state)
         with contextlib.closing(journal), Eks(topology, options, journal=journal) as world:
             count, seconds = len(scenario.workload.ranks), options.max_duration_s
             steps = [
