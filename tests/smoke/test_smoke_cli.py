@@ -50,6 +50,19 @@ def test_name_that_no_resolver_takes_is_unresolved_and_names_the_label(tmp_path,
     report = run_smoke(Options(rank=1, world_size=2, master=(name, 29500), limits=limits), tmp_path)
     assert report.verdict.cause == "network.dns.unresolved"
     assert said in next(rung.why for rung in report.rungs if rung.rung == "name")
+    assert said in report.verdict.evidence[0].text
+    assert "gaierror" not in report.verdict.evidence[0].text
+
+
+def test_evidence_repeats_what_the_resolver_said(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise socket.gaierror(-3, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    limits = Limits(wait=0, name=10)
+    report = run_smoke(Options(rank=1, world_size=2, master=("m", 29500), limits=limits), tmp_path)
+    assert report.verdict.cause == "network.dns.unresolved"
+    assert "[Errno -3] Temporary failure" in report.verdict.evidence[0].text
 
 
 def has_ipv6():

@@ -113,9 +113,9 @@ def _name(run: _Run) -> bool:
         run.add("name", True, started, f"{name} is {', '.join(found)}", name)
         return True
     why = problem[0] if problem else f"no answer within {limit:g} s"
-    run.lines.append(
-        f"socket.gaierror: [Errno -2] Name or service not known: {name}" if problem else f"DNS: {name}: {why}"
-    )
+    # As the resolver said it: "no such name" (-2) and "no answer for now" (-3) have other fixes.
+    said = f"socket.gaierror: {why}: {name}" if why.startswith("[Errno") else f"DNS resolution failed for {name}: {why}"
+    run.lines.append(said)
     run.add("name", False, started, f"{name} does not resolve: {why}", name)
     run.cause, run.sign = "network.dns.unresolved", started
     return False
