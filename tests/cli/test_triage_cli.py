@@ -215,6 +215,7 @@ def test_messages_about_hostile_names_are_safe(tmp_path):
         ('"$0" -m firstfault triage ""', 2, b"a path is empty"),
         ('"$0" -m firstfault triage "$1" >/dev/full', 2, b"No space left"),
         ('"$0" -m firstfault --help >/dev/full', 2, b"No space left"),
+        ('"$0" -m firstfault triage /no/such/file 2>/dev/full', 2, b""),
     ],
 )
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

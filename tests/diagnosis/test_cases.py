@@ -82,3 +82,10 @@ def test_progress_does_not_excuse_a_slow_network():
     loss = "1000 packets transmitted, 958 received, 4.2% packet loss, time 999123ms\n"
     report = triage({"job.log": loss + "iteration 10 loss 3.2\niteration 20 loss 3.1\n"})
     assert report.verdict.cause == "network.link.degraded"
+
+
+def test_a_banner_of_the_driver_is_no_job_at_work():
+    """nvidia-smi answers on a node where nothing runs, too."""
+    banner = "| NVIDIA-SMI 535.104.05             Driver Version: 535.104.05   CUDA Version: 12.2     |\n"
+    assert triage({"smi.txt": banner}).status == "unknown"
+    assert triage({"smi.txt": banner, "rank0.log": "iteration 10 loss 3.2\n"}).status == "healthy"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import io
 import json
 import os
 import pickle
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from firstfault.errors import InputError, LimitError
 from firstfault.model.ranks import rank_text
+from firstfault.scan.readers import detect_reader
 from firstfault.scan.readers.safe_pickle import load_plain
 from scan.reading import joint, read, texts
 
@@ -292,3 +294,28 @@ def test_rank_sets_as_text():
     """Ranges are inclusive and sorted; an empty set has a word."""
     assert rank_text([7, 0, 1, 2, 3, 3]) == "0-3,7"
     assert rank_text([]) == "none"
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_a_pickle_that_runs_code_is_refused_by_its_instructions(protocol):
+    """No protocol and no missing name of a dump lets hostile instructions pass for text."""
+    data = pickle.dumps([Evil(), "nothing of a dump"], protocol=protocol)
+    reader = detect_reader(data)
+    assert reader is not None
+    with pytest.raises(InputError, match=r"load \w+\.system .* could run code|do STACK_GLOBAL .* could run code"):
+        list(reader.read(io.BytesIO(data), "x"))
+
+
+@pytest.mark.parametrize("text", [b"all ranks are up.", b"cuda\nis fine\n.", b"(no output).", b"I was there."])
+def test_text_that_ends_with_a_full_stop_is_no_pickle(text):
+    """The last byte of a pickle is a full stop too."""
+    assert detect_reader(text) is None
+
+
+def test_a_dump_whose_entries_are_no_operations_is_refused():
+    """Lists that refer to one list ten times over, twenty deep, are neither unfolded nor taken for an empty dump."""
+    bomb: list = []
+    for _ in range(20):
+        bomb = [bomb] * 10
+    with pytest.raises(InputError, match="none of the dump's entries is an operation"):
+        texts(pickle.dumps(dump() | {"entries": bomb}, protocol=2))

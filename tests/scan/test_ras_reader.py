@@ -186,3 +186,9 @@ def test_real_answers(file, expected):
     """What NCCL 2.28.9 really sent, before and after rank 1 was stopped."""
     found = texts((Path(__file__).parent / "fixtures" / "nccl_ras" / file).read_bytes())
     assert [text for text in found if text.startswith("nccl-ras")] == expected
+
+
+def test_communicators_without_ranks_are_not_healthy():
+    """Junk in the shape of an answer lists nobody who could be well."""
+    junk = {"nccl_version": [], "communicators": [{"ranks": {"a": {}}, "size": "x"}]}
+    assert not any("healthy" in text for text in texts(json.dumps(junk).encode()))

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -81,9 +81,9 @@ def write_output(text: str, output: Path | None) -> None:
         try:
             click.echo(without_commands(text), nl=False)
         except BrokenPipeError:
-            _abandon_stdout()
+            _abandon(sys.stdout)
         except OSError as error:
-            _abandon_stdout()
+            _abandon(sys.stdout)
             raise InputError(f"standard output: cannot be written: {error.strerror}") from error
         return
     from firstfault.model.files import replace_file  # noqa: PLC0415 - output to the terminal has no use for it
@@ -117,11 +117,14 @@ def complain(message: str) -> None:
     """
     from firstfault.model.redact import redact  # noqa: PLC0415 - only a run that fails pays for it
 
-    click.echo("firstfault: " + ADVICE.join(redact(safe_text(part)) for part in message.split(ADVICE)), err=True)
+    try:
+        click.echo("firstfault: " + ADVICE.join(redact(safe_text(part)) for part in message.split(ADVICE)), err=True)
+    except OSError:  # a full disk: the exit code still says what happened
+        _abandon(sys.stderr)
 
 
-def _abandon_stdout() -> None:
-    """Point standard output at nothing, or the flush at the end of the process would fail once more (exit 120)."""
+def _abandon(stream: TextIO) -> None:
+    """Point a standard stream at nothing, or the flush at the end of the process would fail once more (exit 120)."""
     descriptor = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(descriptor, sys.stdout.fileno())
+    os.dup2(descriptor, stream.fileno())
     os.close(descriptor)

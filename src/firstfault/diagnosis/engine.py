@@ -94,4 +94,4 @@ def _status(standing: Standing | None, facts: Facts) -> Literal["fault", "health
     if support >= BLAME and (failed or support >= WEAK or health < WELL):
         return "fault"
     doubtful = going_down or (facts.has("suspicion.line") and health < CLEARLY_WELL)
-    return "healthy" if health >= RECOGNISED and not doubtful else "unknown"
+    return "healthy" if health >= RECOGNISED and facts.shows_work and not doubtful else "unknown"

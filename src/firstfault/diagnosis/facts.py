@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["Facts", "Writer", "gather_facts"]
 
 _SIGNAL = "signal/"
+# What a node says of itself: it speaks against a fault of the node, but shows no job at work.
+_NODE_ONLY = frozenset({"health.nvidia-smi"})
 # Lines of documents, which nobody printed: their source takes no part in the job.
 _DOCUMENTS = frozenset({"signal/model.config"})
 
@@ -133,6 +135,13 @@ class Facts:
         for items in self.signals.values():
             doubt *= 1 - max((item.strength for item in items), default=0.0)
         return 1 - doubt
+
+    @property
+    def shows_work(self) -> bool:
+        """Whether anything but a node's own banner speaks for a job that works."""
+        return any(
+            item.strength > 0 for name, items in self.signals.items() if name not in _NODE_ONLY for item in items
+        )
 
 
 def gather_facts(observations: list[Observation], catalogue: Catalogue) -> Facts:

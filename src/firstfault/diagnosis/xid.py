@@ -81,13 +81,14 @@ def settle_xids(observations: Iterable[Observation], table: XidTable | None = No
     table = table or load_xid_table()
     seen = {code for code, item in zip(codes, items, strict=True) if code is not None and item.role is Role.ROOT}
     program = any(item.cause in _APPLICATION_ERRORS and item.role is Role.ROOT for item in items)
+    blamed, cancelled = _places(items, codes, table)
     settled = []
     for place, (item, code) in enumerate(zip(items, codes, strict=True)):
         if code is None or item.role is not Role.ROOT:
             settled.append(item)
-        elif not _is_taken_back(place, items, codes, table):
+        elif cancelled.get((*_gpu(item), code), -1) <= place:
             follows = _follows(item, code, seen, table, program=program)
-            follows = follows or (code in table.policy.stalls and _after_program(place, items, codes, table))
+            follows = follows or (code in table.policy.stalls and blamed.get(_gpu(item), place) < place)
             settled.append(msgspec.structs.replace(item, role=Role.CONSEQUENCE) if follows else item)
     return settled
 
@@ -113,23 +114,25 @@ def _follows(item: Observation, code: int, seen: set[int], table: XidTable, *, p
     return False
 
 
-def _after_program(place: int, items: list[Observation], codes: list[int | None], table: XidTable) -> bool:
-    """Whether an earlier line of the same GPU already blames the program."""
-    gpu = (items[place].source, items[place].fields.get("pci"))
-    return any(
-        code in table.policy.application_first and (earlier.source, earlier.fields.get("pci")) == gpu
-        for earlier, code in zip(items[:place], codes, strict=False)
-    )
+def _gpu(item: Observation) -> tuple[str, str | None]:
+    return item.source, item.fields.get("pci")
 
 
-def _is_taken_back(place: int, items: list[Observation], codes: list[int | None], table: XidTable) -> bool:
-    """Whether a later line on the same GPU cancels this one."""
-    item = items[place]
-    if codes[place] not in table.policy.cancels.values():
-        return False
-    for later in range(place + 1, len(items)):
-        code = codes[later]
-        same_gpu = items[later].source == item.source and items[later].fields.get("pci") == item.fields.get("pci")
-        if code is not None and table.policy.cancels.get(code) == codes[place] and same_gpu:
-            return True
-    return False
+def _places(
+    items: list[Observation], codes: list[int | None], table: XidTable
+) -> tuple[dict[tuple[str, str | None], int], dict[tuple[str, str | None, int], int]]:
+    """Find in one pass what a storm of lines would otherwise be searched for again and again.
+
+    Returns:
+        By GPU, the place of the first line that blames the program; by GPU and code, that of the last which cancels it.
+    """
+    blamed: dict[tuple[str, str | None], int] = {}
+    cancelled: dict[tuple[str, str | None, int], int] = {}
+    for place, (item, code) in enumerate(zip(items, codes, strict=True)):
+        if code is None:
+            continue
+        if code in table.policy.application_first:
+            blamed.setdefault(_gpu(item), place)
+        if (taken_back := table.policy.cancels.get(code)) is not None:
+            cancelled[(*_gpu(item), taken_back)] = place
+    return blamed, cancelled

@@ -76,6 +76,9 @@ _CANDIDATES: tuple[tuple[str, str, tuple[bytes, ...]], ...] = (
 # Those of documents in JSON: no log without a quotation mark need be searched for any of them.
 _QUOTED = frozenset(hints for _, _, hints in _CANDIDATES if all(b'"' in hint for hint in hints))
 
+# The last byte of every pickle, also of the textual ones that have no head to know them by; no log ends like that.
+_PICKLE_END = b"."
+
 
 @cache
 def _reader(module: str, name: str) -> Reader:
@@ -93,6 +96,8 @@ def detect_reader(head: bytes) -> Reader | None:
     beginning = head if len(head) < HEAD_IS_ALL else head[:BEGINNING]
     hinted = b"\n" + beginning  # so that a hint may be what a line begins with
     quoted = b'"' in hinted
+    if head[-1:] == _PICKLE_END and (reader := _reader("flight_recorder", "FLIGHT_RECORDER")).detect(head):
+        return reader
     for module, name, hints in _CANDIDATES:
         if not quoted and hints in _QUOTED:
             continue

@@ -14,7 +14,7 @@ from firstfault.model import TextLine
 from firstfault.scan.readers.base import read_document
 from firstfault.scan.readers.facts import Context, items, mapping, mappings, name_of
 from firstfault.scan.readers.flight_analysis import Dump, Entry, Group, analyse_dumps
-from firstfault.scan.readers.safe_pickle import is_plain_pickle, load_plain
+from firstfault.scan.readers.safe_pickle import is_plain_pickle, is_whole_pickle, load_plain
 from firstfault.scan.readers.times import parse_time
 
 if TYPE_CHECKING:
@@ -37,8 +37,10 @@ class FlightRecorderReader:
     kind = KIND
 
     def detect(self, head: bytes) -> bool:
-        """Say whether the head is a pickle with the names of a dump in it."""
-        return is_plain_pickle(head) and (b"profiling_name" in head or b"pg_config" in head or b"entries" in head)
+        """Say whether the head is a pickle with the names of a dump in it, or any whole pickle: reading refuses it."""
+        if is_plain_pickle(head) and (b"profiling_name" in head or b"pg_config" in head or b"entries" in head):
+            return True
+        return head.endswith(b".") and is_whole_pickle(head)
 
     def read(self, stream: BinaryIO, source_name: str, joint: JointAnalysis | None = None) -> Iterator[TextLine]:
         """Yield what the dump says about its own rank.
@@ -49,6 +51,9 @@ class FlightRecorderReader:
         value = load_plain(read_document(stream, source_name), source_name)
         if not is_dump(value):
             raise InputError(f"{source_name}: a pickle, but no flight-recorder dump")
+        entries = value["entries"] if isinstance(value, dict) else value
+        if entries and not mappings(entries):  # such as lists of lists of lists, which would unfold without end
+            raise InputError(f"{source_name}: none of the dump's entries is an operation", "write the dump again")
         yield from dump_facts(value, Context(None, 0, 0, source_name, joint))
 
 

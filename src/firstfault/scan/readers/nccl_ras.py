@@ -48,12 +48,20 @@ class RasJsonReader:
             yield from plain_lines(data)
             return
         communicators = mappings(mapping({"": value}, "").get("communicators"))
-        if not communicators:  # nothing was seen, which is not the same as healthy
+        if (
+            not all(_lists_ranks(communicator) for communicator in communicators) or not communicators
+        ):  # nothing was seen, which is not the same as healthy
             yield from plain_lines(data)
             return
         findings = [line for communicator in communicators for line in _communicator(communicator)]
         for line in findings or [f"nccl-ras healthy communicators={len(communicators)}"]:
             yield TextLine(text=line)
+
+
+def _lists_ranks(comm: dict[str, Any]) -> bool:
+    """Whether a communicator names at least one rank, present or missing, by its number."""
+    members = mappings(comm.get("ranks")) + mappings(comm.get("missing_ranks"))
+    return any(_rank(item) >= 0 for item in members)
 
 
 def _communicator(comm: dict[str, Any]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from firstfault.errors import InputError, LimitError
 
-__all__ = ["is_plain_pickle", "load_plain"]
+__all__ = ["is_plain_pickle", "is_whole_pickle", "load_plain"]
 
 # A pickle of protocol 2 to 5 that begins with a dict, a list or a frame around one. torch writes protocol 2.
 _HEADS = (b"\x80\x02}", b"\x80\x02]", b"\x80\x03}", b"\x80\x03]", b"\x80\x04", b"\x80\x05")
@@ -23,6 +23,7 @@ _ERRORS = (
     OverflowError, RecursionError, UnicodeDecodeError,
 )  # fmt: skip
 MAX_LONG = 16
+MAX_CHANCE = 3
 
 # Instructions of fixed length that make plain data, in runs (possessive: nothing is kept for going back).
 _PLAIN_RUN = re.compile(
@@ -38,7 +39,9 @@ _COUNTED = {
     ord("X"): 4, 0x8C: 1, 0x8D: 8,  # text
     ord("U"): 1, ord("T"): 4, ord("C"): 1, ord("B"): 4, 0x8E: 8,  # bytes
 }  # fmt: skip
-RUNS_CODE = frozenset({"STACK_GLOBAL", "REDUCE", "BUILD", "OBJ", "NEWOBJ", "NEWOBJ_EX", "BINPERSID", "PERSID"})
+RUNS_CODE = frozenset(
+    {"GLOBAL", "INST", "STACK_GLOBAL", "REDUCE", "BUILD", "OBJ", "NEWOBJ", "NEWOBJ_EX", "BINPERSID", "PERSID"}
+)
 _LONG_PUT, _STOP = ord("r"), ord(".")
 _NAMED_GLOBAL = re.compile(rb"[ci]([^\n]{0,100})\n([^\n]{0,100})\n")
 
@@ -46,6 +49,22 @@ _NAMED_GLOBAL = re.compile(rb"[ci]([^\n]{0,100})\n([^\n]{0,100})\n")
 def is_plain_pickle(head: bytes) -> bool:
     """Say whether the bytes begin like a pickle of a container."""
     return head.startswith(_HEADS)
+
+
+def is_whole_pickle(data: bytes) -> bool:
+    """Say whether the bytes are the instructions of a pickle of any protocol, from the first to the last byte.
+
+    Nothing is executed. Two or three instructions may be a short text that happens to read as such.
+    """
+    import pickletools  # noqa: PLC0415 - few sources end like a pickle
+
+    count = end = 0
+    try:
+        for _, _, position in pickletools.genops(data):
+            count, end = count + 1, position or 0
+    except (ValueError, OverflowError):
+        return False
+    return count > MAX_CHANCE and end == len(data) - 1
 
 
 def load_plain(data: bytes, source_name: str) -> Any:
@@ -104,15 +123,31 @@ def _check(data: bytes, source_name: str) -> None:
     raise _damaged(source_name, "it ends too early")
 
 
+def _first_of_code(data: bytes) -> tuple[str, int] | None:
+    """Return name and place of the first instruction that could run code, for pickles of the textual protocol 0."""
+    import pickletools  # noqa: PLC0415 - only for what is refused
+
+    try:
+        for known, _, position in pickletools.genops(data):
+            if known.name in RUNS_CODE:
+                return known.name, position or 0
+    except (ValueError, OverflowError):
+        pass
+    return None
+
+
 def _refusal(data: bytes, position: int, source_name: str) -> InputError:
     """Return what is wrong with an instruction: it names code, it is another, or the pickle is damaged."""
     import pickletools  # noqa: PLC0415 - only for the name of an opcode
 
     code = data[position : position + 1].decode("latin-1")
     name = next((known.name for known in pickletools.opcodes if known.code == code), "")
+    if name not in RUNS_CODE:
+        later = _first_of_code(data)
+        if later is None:
+            return _damaged(source_name, f"instruction {name or hex(ord(code))} at byte {position}")
+        name, position = later
     named = _NAMED_GLOBAL.match(data, position)
-    if named is None and name not in RUNS_CODE:
-        return _damaged(source_name, f"instruction {name or hex(ord(code))} at byte {position}")
     what = f"load {b'.'.join(named.groups()).decode('utf-8', 'replace')}" if named else f"do {name}"
     return InputError(
         f"{source_name}: the pickle wants to {what} at byte {position}, which could run code; refused",
