@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
+import shutil
 from pathlib import PurePath
 
+import click
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from firstfault.checks import exit_code_of, find_check, load_inventory
 from firstfault.checks.engine import audit_inventory
+from firstfault.checks.load.files import find_files
 from firstfault.checks.load.yaml_documents import read_yaml
-from firstfault.errors import ExitCode, InputError, LimitError
+from firstfault.errors import ExitCode, InputError, LimitError, UsageError
 from support.audit import audit_cli
 
 POD = """\
@@ -302,3 +306,91 @@ def test_containers_that_are_no_list_are_noted(tmp_path):
     (tmp_path / "pod.yaml").write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: {a: b}}\n")
     notes = json.loads(audit_cli(tmp_path, "pod.yaml", "--format", "json")[1])["notes"]
     assert notes == ["pod.yaml:4: Pod/p: containers is not a list, so this Pod is not judged"]
+
+
+def problems_of(folder, *words):
+    """Exit code and the problems of an audit: (path, message)."""
+    code, text = audit_cli(folder, *words, "--format", "json")
+    return code, [(item["path"], item["message"]) for item in json.loads(text)["problems"]]
+
+
+def write_module(folder, *sources):
+    """A Terraform folder that calls each source."""
+    folder.mkdir(exist_ok=True)
+    calls = (f'module "m{index}" {{\n  source = "{source}"\n}}\n' for index, source in enumerate(sources))
+    (folder / "main.tf").write_text("".join(calls) + 'resource "aws_vpc" "v" {}\n')
+
+
+def test_modules_that_call_themselves_are_a_reported_cycle(tmp_path):
+    """One that calls itself twice, and two that call each other, end with the way round."""
+    write_module(tmp_path / "own", "./", "./")
+    write_module(tmp_path / "a", "../b")
+    write_module(tmp_path / "b", "../a")
+    code, problems = problems_of(tmp_path, ".")
+    assert code == 2
+    ways = [message.rpartition(": ")[2] for _, message in problems]
+    assert sorted(ways) == ["a -> b -> a", "own -> own", "own -> own"]
+
+
+def test_a_chain_of_modules_that_doubles_is_bounded(tmp_path):
+    """Twelve folders that each call the next twice are 4,095 instances and judged; 19 are too many and said to be."""
+    for index in range(19):
+        write_module(tmp_path / f"m{index}", *[f"../m{index + 1}"] * 2 * (index < 18))
+    code, problems = problems_of(tmp_path, ".", "--check", "recommended-rules-off")
+    assert code == 2
+    assert "more than 5,000 instances" in problems[0][1]
+    for index in range(7):
+        shutil.rmtree(tmp_path / f"m{index}")
+    assert problems_of(tmp_path, ".", "--check", "recommended-rules-off") == (0, [])
+
+
+def test_links_that_lead_out_are_told(tmp_path):
+    """What a folder shows and the audit does not read is no silence."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out.tf").write_text("")
+    (tmp_path / "in" / "main.tf").symlink_to(tmp_path / "out.tf")
+    (tmp_path / "in" / "pod.yaml").write_text(GOOD)
+    code, problems = problems_of(tmp_path, "in")
+    assert (code, [path for path, _ in problems]) == (2, ["in/main.tf"])
+
+
+def test_a_folder_that_cannot_be_listed_is_told(tmp_path, monkeypatch):
+    """Also to root, from whom no mode of a folder hides it: listing is made to fail."""
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "pod.yaml").write_text(GOOD)
+    scandir = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    problems = []
+    assert [path.name for path in find_files([tmp_path], problems)] == ["pod.yaml"]
+    assert [PurePath(item.path).name for item in problems] == ["closed"]
+    assert "Permission denied" in problems[0].message
+
+
+@pytest.mark.parametrize("option", ["--output", "--write-baseline"])
+def test_an_audited_file_is_not_written_over(tmp_path, option):
+    """The report does not replace what it is about; one of an earlier run is written anew."""
+    (tmp_path / "pod.yaml").write_text(GOOD)
+    with pytest.raises(UsageError, match="is one of the inputs"):
+        audit_cli(tmp_path, ".", option, "pod.yaml", "--reason", "tried")
+    assert (tmp_path / "pod.yaml").read_text() == GOOD
+    for _ in range(2):
+        audit_cli(tmp_path, ".", option, "report.json", "--format", "json", "--reason", "tried")
+    assert "firstfault" in (tmp_path / "report.json").read_text()
+
+
+def test_nothing_on_standard_input_is_a_problem(tmp_path):
+    """`kustomize build . | firstfault audit -` with a failed first half is not a clean audit."""
+    code, problems = problems_of(tmp_path, "-")
+    assert (code, [path for path, _ in problems]) == (2, ["stdin"])
+
+
+def test_an_empty_path_is_not_the_current_folder(tmp_path):
+    """An unset shell variable does not choose what is audited."""
+    with pytest.raises(click.BadParameter, match="the path is empty"):
+        audit_cli(tmp_path, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import tempfile
 from pathlib import Path
 
@@ -27,7 +28,9 @@ from firstfault.report.audit import FORMATS, explain_check, list_checks, render_
 
 __all__ = ["audit"]
 
-_PATH = click.Path(path_type=Path)
+_PATH = TargetPath(path_type=Path)
+_OWN_MARK = re.compile(r'"schema"\s*:\s*"firstfault\.|"name"\s*:\s*"firstfault"')
+_HEAD_CHARACTERS = 4096
 
 
 @click.command("audit")
@@ -101,6 +104,8 @@ def audit(
         baseline=load_baseline(baseline) if baseline else [],
         complete=complete,
     )
+    _spare_inputs(inventory, "--output", output)
+    _spare_inputs(inventory, "--write-baseline", write_baseline)
     if fix:
         return _fix(report, inventory, output, write=yes)
     if write_baseline:
@@ -119,6 +124,20 @@ def _refuse_stray(*, yes: bool, fix: bool, context: str | None, live: bool) -> N
         raise UsageError("--yes belongs to --fix, and nothing was to be changed", "add --fix, or leave --yes out")
     if context and not live:
         raise UsageError("--context belongs to --live", "add --live, or leave --context out")
+
+
+def _spare_inputs(inventory: Inventory, option: str, output: Path | None) -> None:
+    """Refuse to write a report over what was audited; a report of an earlier run may lie there and be written anew.
+
+    Raises:
+        UsageError: The output is one of the inputs.
+    """
+    if output is None or not output.is_file():
+        return
+    for path, text in inventory.texts.items():
+        audited = Path(path)
+        if audited.exists() and output.samefile(audited) and not _OWN_MARK.search(text[:_HEAD_CHARACTERS]):
+            raise UsageError(f"{option} {output} is one of the inputs", "name another file")
 
 
 def _live(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from firstfault.errors import InputError, LimitError, UsageError
+from firstfault.model.audit import ReadProblem
 
 __all__ = ["MAX_FILE_BYTES", "STDIN", "display_path", "find_files", "read_text"]
 
@@ -20,25 +21,33 @@ _SKIPPED_FOLDERS = frozenset(
 )
 
 
-def find_files(paths: list[Path]) -> Iterator[Path]:
+def find_files(paths: list[Path], problems: list[ReadProblem] | None = None) -> Iterator[Path]:
     """Yield the files to read, each once, folders in sorted order.
 
     Links to folders are not followed, and links to files not out of the folder. Files named by the caller are read
     whatever their suffix.
+
+    Args:
+        paths: What the caller named.
+        problems: Takes what lies in the folders and is not read: folders that are closed to us, links that lead out.
 
     Raises:
         UsageError: None of the paths exists. One that is missing among others is yielded: reading it says so.
         LimitError: A folder holds too many files.
     """
     seen: set[Path] = set()
+    problems = [] if problems is None else problems
     if paths and not any(str(path) == STDIN or path.exists() for path in paths):
         raise UsageError(f"{', '.join(map(str, paths))}: no such file or folder")
     for path in paths:
         if str(path) == STDIN:
             yield path
         elif path.is_dir():
-            for file in _walk(path):
-                if file not in seen and not _leaves(file, path):
+            for file in _walk(path, problems):
+                if file not in seen and _leaves(file, path):
+                    why = "a link that leads out of the folder is not followed; name its target"
+                    problems.append(_skipped(file, why))
+                elif file not in seen:
                     seen.add(file)
                     yield file
                 if len(seen) > MAX_FILES:
@@ -48,12 +57,20 @@ def find_files(paths: list[Path]) -> Iterator[Path]:
             yield path
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    for base, folders, files in os.walk(folder):
+def _walk(folder: Path, problems: list[ReadProblem]) -> Iterator[Path]:
+    def closed(error: OSError) -> None:
+        problems.append(_skipped(Path(error.filename), f"the folder cannot be read: {error.strerror}"))
+
+    for base, folders, files in os.walk(folder, onerror=closed):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
         for name in sorted(files):
             if name.endswith(_SUFFIXES):
                 yield Path(base, name)
+
+
+def _skipped(path: Path, why: str) -> ReadProblem:
+    shown = display_path(path)
+    return ReadProblem(path=shown, line=1, message=f"{shown}: {why}")
 
 
 def _leaves(file: Path, folder: Path) -> bool:
@@ -78,6 +95,8 @@ def read_text(path: Path) -> str:
             if sys.stdin is None:
                 raise InputError("standard input is not available here", "name a file instead of -")
             data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+            if not data.strip():
+                raise InputError("stdin: empty", "did the program before the pipe fail?")
         else:
             if not path.exists():
                 raise InputError(f"{path}: no such file or folder")

@@ -34,7 +34,8 @@ def load_inventory(paths: list[Path], *, complete: bool = False, exclude: Sequen
     """
     inventory = Inventory()
     inventory.complete = complete
-    for path in find_files(paths):
+    skipped: list[ReadProblem] = []
+    for path in find_files(paths, skipped):
         shown = display_path(path)
         if any(fnmatchcase(shown, glob) for glob in exclude):
             continue
@@ -42,6 +43,9 @@ def load_inventory(paths: list[Path], *, complete: bool = False, exclude: Sequen
             inventory.texts[shown] = read_text(path)
         except InputError as error:
             inventory.problems.append(ReadProblem(path=shown, line=_line(str(error), shown), message=str(error)))
+    inventory.problems.extend(
+        problem for problem in skipped if not any(fnmatchcase(problem.path, glob) for glob in exclude)
+    )
     _add_texts(inventory)
     return inventory
 

@@ -41,11 +41,26 @@ _MAX_TEXT = 1_000_000
 _TRY_FUNCTIONS = {"try", "can"}
 
 
+# Instances of modules in one configuration: a chain of folders that each call the next twice doubles with every link.
+MAX_MODULES = 5_000
+
+
 class Budget:
     """How much work one audit may spend on evaluation: bombs end as `Unresolved`, not as a hang."""
 
     def __init__(self, steps: int = _MAX_STEPS) -> None:
         self.left = steps
+        self.modules_left = MAX_MODULES
+
+    def enter_module(self) -> None:
+        """Count one more instance of a module.
+
+        Raises:
+            EvaluationLimitError: None are left.
+        """
+        self.modules_left -= 1
+        if self.modules_left < 0:
+            raise EvaluationLimitError(f"its modules call each other to more than {MAX_MODULES:,} instances")
 
     def spend(self, steps: int = 1) -> None:
         """Take steps.

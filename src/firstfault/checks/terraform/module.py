@@ -61,7 +61,10 @@ class ModuleInstance:
         variables: Mapping[str, Any],
         address: str = "",
         root_directory: str = "",
+        callers: tuple[str, ...] = (),
     ) -> None:
+        source.budget.enter_module()
+        self._callers = (*callers, directory)
         self.address = address
         self.directory = directory
         self.variables = dict(variables)
@@ -291,9 +294,11 @@ class ModuleInstance:
         path = evaluator.value(source.expr) if source else None
         found = self._source.local_module(self.directory, path) if isinstance(path, str) else None
         children: dict[str, ModuleInstance | None] = {}
-        too_deep = self.address.count("module.") >= _MAX_MODULE_DEPTH
+        too_deep = len(self._callers) > _MAX_MODULE_DEPTH
+        if too_deep and found is not None:
+            self._report(block, f"nested in more than {_MAX_MODULE_DEPTH} modules: what this one holds is not judged")
         for key, names in self._instances(block.body):
-            if found is None or too_deep:
+            if found is None or too_deep or self._is_cycle(found[0], block):
                 children[key] = None
                 continue
             directory, files = found
@@ -304,10 +309,23 @@ class ModuleInstance:
                 if name not in _META
             }
             address = self._ref(f"module.{block.labels[0]}{key}")
-            child = ModuleInstance(self._source, directory, files, {}, address, self._root_directory)
+            child = ModuleInstance(self._source, directory, files, {}, address, self._root_directory, self._callers)
             child.variables = child.with_defaults(given)
             children[key] = child
         return children
+
+    def _is_cycle(self, directory: str, block: Block) -> bool:
+        """Tell whether a call leads back to a module around it, which Terraform refuses, and report it."""
+        if directory not in self._callers:
+            return False
+        way = (*self._callers[self._callers.index(directory) :], directory)
+        self._report(block, f"a cycle of modules, which Terraform refuses: {' -> '.join(way)}")
+        return True
+
+    def _report(self, block: Block, message: str) -> None:
+        problem = HclProblem(block.path, block.line, 1, message)
+        if problem not in self._source.problems:
+            self._source.problems.append(problem)
 
     def with_defaults(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of all declared variables: what is given, else the default, converted to the type."""

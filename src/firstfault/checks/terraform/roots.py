@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from firstfault.checks.located import Place, Unresolved
-from firstfault.checks.terraform.evaluate import Budget, Evaluator
+from firstfault.checks.terraform.evaluate import MAX_MODULES, Budget, Evaluator
 from firstfault.checks.terraform.functions import EvaluationLimitError
 from firstfault.checks.terraform.json_syntax import parse_json_configuration
 from firstfault.checks.terraform.model import TerraformBlock, TerraformConfig, VariableValue
@@ -58,9 +58,13 @@ class TerraformTree:
 
     def configs(self) -> Iterator[TerraformConfig]:
         """Yield one configuration for each root and each set of tfvars."""
-        called = set(self._called_folders())
-        for folder in sorted(self._folders):
-            if folder not in called:
+        calls = {folder: set(self._called_by(folder, files)) for folder, files in self._folders.items()}
+        called = set().union(*calls.values()) if calls else set()
+        reached: set[str] = set()
+        # Folders that only call each other have no root among them: the first one shows the cycle.
+        for folder in (*sorted(set(calls) - called), *sorted(called)):
+            if folder not in reached:
+                reached |= _reached_from(folder, calls)
                 yield from self._root_configs(folder)
 
     # -- what modules ask for ------------------------------------------------------------------------------------
@@ -90,15 +94,14 @@ class TerraformTree:
 
     # -- roots ---------------------------------------------------------------------------------------------------
 
-    def _called_folders(self) -> Iterator[str]:
-        for folder, files in self._folders.items():
-            for file in files:
-                for block in file.body.blocks:
-                    source = block.body.attributes.get("source") if block.type == "module" else None
-                    value = getattr(source.expr, "value", None) if source else None
-                    found = self.local_module(folder, value) if isinstance(value, str) else None
-                    if found and found[0] != folder:
-                        yield found[0]
+    def _called_by(self, folder: str, files: list[HclFile]) -> Iterator[str]:
+        for file in files:
+            for block in file.body.blocks:
+                source = block.body.attributes.get("source") if block.type == "module" else None
+                value = getattr(source.expr, "value", None) if source else None
+                found = self.local_module(folder, value) if isinstance(value, str) else None
+                if found and found[0] != folder:
+                    yield found[0]
 
     def _root_configs(self, folder: str) -> Iterator[TerraformConfig]:
         files = self._folders[folder]
@@ -148,6 +151,7 @@ class TerraformTree:
     def _evaluate(
         self, folder: str, files: list[HclFile], given: dict[str, Attribute], sources: dict[str, str], var_file: str
     ) -> TerraformConfig:
+        self.budget.modules_left = MAX_MODULES  # a configuration that takes all leaves the next one its own
         module = ModuleInstance(self, folder, files, {})
         plain = Evaluator(module)
         values = {name: plain.value(attribute.expr) for name, attribute in given.items()}
@@ -187,6 +191,16 @@ def _variable(
 
 def _is_variable(block: Block) -> bool:
     return block.type == "variable" and bool(block.labels)
+
+
+def _reached_from(folder: str, calls: dict[str, set[str]]) -> set[str]:
+    """Return a folder and all that it calls, directly or through others."""
+    found, waiting = {folder}, [folder]
+    while waiting:
+        new = calls.get(waiting.pop(), set()) - found
+        found |= new
+        waiting.extend(new)
+    return found
 
 
 def _folder(path: str) -> str:
