@@ -106,6 +106,8 @@ def for_ripgrep(row: object) -> str:
     """The pattern as ripgrep reads it: no names of groups, since all patterns go into one expression."""
     plain = re.sub(r"\(\?P<\w+>", "(?:", row.superset)  # type: ignore[attr-defined]
     plain = re.sub(r"(?<!\\)\{(?!\d)", r"\{", plain)
+    # Escapes that ripgrep does not know.
+    plain = re.sub(r"\\(.)", lambda found: found[1] if found[1] in "<>\"'!@%=:;,/ " else found[0], plain)
     return f"(?i:{plain})" if row.ignore_case else plain  # type: ignore[attr-defined]
 
 
