@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,12 +13,10 @@ from firstfault.checks.kube import Container, PodView
 from firstfault.checks.located import Place
 from firstfault.checks.terraform.eks import node_groups
 from firstfault.checks.workloads import options_of, runs_vllm
+from firstfault.model.vllm_config import tokens_of
 
 __all__ = ["Server", "chart_servers", "servers"]
 
-_LENGTH = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)$")
-_BINARY = {"": 1, "K": 1024, "M": 1024**2}
-_DECIMAL = {"": 1, "k": 1000, "m": 1000**2}
 # Memory of one GPU in GiB by instance family, as the driver reports it.
 _MEMORY_GIB = {
     "g4dn": 15.0, "g5": 22.5, "g6": 22.5, "gr6": 22.5, "g6e": 45.0, "p3": 16.0, "p3dn": 32.0, "p4d": 39.5, "p4de": 79.2,
@@ -69,11 +66,7 @@ class Server(msgspec.Struct, frozen=True, eq=False):
     @property
     def max_model_len(self) -> int | None:
         """`--max-model-len` in tokens (1k is 1,000, 1K is 1,024); None where it is not written."""
-        match = _LENGTH.fullmatch(self.options.get("max-model-len", ""))
-        if match is None:
-            return None
-        suffix = match[2]
-        return int(float(match[1]) * (_BINARY[suffix] if suffix in _BINARY else _DECIMAL[suffix]))
+        return tokens_of(self.options.get("max-model-len", ""))
 
 
 def servers(inventory: Inventory) -> list[Server]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from firstfault.model.vllm_config import tokens_of
 from firstfault.model.vllm_log import fit_from_text
 from firstfault.model.vllm_memory import GIB, ServingPlan
 
@@ -20,8 +21,6 @@ __all__ = ["WALLS", "Server", "read_servers"]
 WALLS = frozenset({"workload.vllm.kv-cache", "workload.vllm.max-model-len"})
 # The V1 engine prints the size of its cache behind the check, the V0 engine before it.
 BLOCK_OF_V0 = 16
-DECIMAL = {"k": 1000, "m": 1000**2}
-BINARY = {"K": 1024, "M": 1024**2}
 
 
 @dataclass
@@ -197,13 +196,8 @@ def _last(items: Iterable[Observation], value: Callable[[Observation], str | Non
 
 
 def _length(item: Observation) -> int | None:
-    text = _value(item) or ""
-    factor = DECIMAL.get(text[-1:], BINARY.get(text[-1:], 1))
-    try:
-        length = int(float(text.rstrip("kKmM")) * factor)
-    except ValueError:
-        return None
-    return length if 0 < length < 10**12 else None
+    length = tokens_of(_value(item) or "")
+    return length if length is not None and 0 < length < 10**12 else None
 
 
 def _number(text: str | None) -> float | None:

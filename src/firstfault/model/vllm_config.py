@@ -7,6 +7,7 @@ nobody computes a number that vLLM would not.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any, TypeGuard
 
@@ -24,7 +25,11 @@ __all__ = [
     "kv_layers",
     "not_covered",
     "text_config",
+    "tokens_of",
 ]
+
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)")
+_FACTORS = {"": 1, "k": 1000, "m": 1000**2, "K": 1024, "M": 1024**2}
 
 DEFAULT_LENGTH = 2048
 LENGTH_KEYS = (
@@ -369,3 +374,12 @@ def _value(word: str) -> Any:
         return float(word)
     except ValueError:
         return word
+
+
+def tokens_of(text: str) -> int | None:
+    """Return a length as vLLM takes it on its command line: 1k is 1,000, 1K is 1,024; None if it is none.
+
+    Source: vllm/engine/arg_utils.py (human_readable_int), 0.8 and later.
+    """
+    match = _LENGTH.fullmatch(text)
+    return int(float(match[1]) * _FACTORS[match[2]]) if match else None

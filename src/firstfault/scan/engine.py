@@ -179,8 +179,8 @@ class HyperscanEngine:
             place = bisect_right(positions, max(end - 1, 0)) - 1
             start = base + starts[place]
             found.setdefault((start, pattern), Candidate(start, start + end - positions[place], pattern))
-        once = [candidate for candidate in found.values() if not self._table[candidate.pattern].first_only]
-        return sorted(once + self._follow(self._every, part, base, long))
+        every = [candidate for candidate in found.values() if not self._table[candidate.pattern].first_only]
+        return sorted(every + self._follow(self._every, part, base, long))
 
     def _scan(self, name: str, database: Any, buffer: bytes) -> list[tuple[int, int]]:
         scratch = getattr(self._local, name, None)

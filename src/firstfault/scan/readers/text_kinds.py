@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import re
 
+from firstfault.scan.document_marks import BINARY
+
 __all__ = ["classify_text", "is_kernel_line"]
 
 # Bytes below which nothing is called binary.
 ENOUGH = 32
 _CONTROLS = bytes([*range(9), *range(14, 27), *range(28, 32)])
-BINARY_MAGIC = (
-    b"\x7fELF",
-    b"\x89PNG",
-    b"\xff\xd8\xff",
-    b"%PDF",
-    b"MZ\x90",
-    b"SQLite format 3\0",
-    b"\x80\x02}q",
-    b"RIFF",
-)
+# Beyond what is set aside unread: a pickle that may be a dump, and media.
+BINARY_MAGIC = (*BINARY, b"\x80\x02}q", b"RIFF")
 
 _TIME = rb"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+)"
 # (kind, literals of which one must be there, alternatives); the first kind that is found wins.
