@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from firstfault.cli.audit import audit
+from firstfault.cli.collect import collect
 from firstfault.cli.triage import triage_command
 from firstfault.collect import gather_live
 from firstfault.collect.cloud import CloudSnapshot, PodPlace, ec2_place, find_interface
@@ -202,3 +207,30 @@ def test_live_triage_is_never_healthy_on_logs_that_it_could_not_read(kube):
 def test_region_is_read_off_any_zone(provider, place):
     """Local and Wavelength Zones lengthen the region's name; nodes elsewhere have none."""
     assert ec2_place({"spec": {"providerID": provider}}) == place
+
+
+@pytest.mark.parametrize(
+    ("verb", "options", "kind"),
+    [
+        (triage_command, ["--live"], "live"),
+        (audit, ["--live"], "audit"),
+        (collect, ["--run", "--out", "bundle.tar.gz"], "collect"),
+    ],
+)
+def test_what_a_killed_run_gathered_is_deleted_by_the_next(kube, tmp_path, monkeypatch, verb, options, kind):
+    """Logs and objects of a cluster do not stay behind; the files of the new run lie directly in its folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / f"firstfault-{kind}-killed"
+    left.mkdir()
+    (left / "pods.json").write_text("{}")
+    lock = tmp_path / f"{left.name}.lock"
+    lock.touch()
+    os.utime(lock, (0, 0))
+    kube.add("pods", pod("train-0", "node-0", "10.0.0.9"))
+    result = CliRunner().invoke(verb, [*options, "--format", "json"], standalone_mode=False)
+    assert result.exception is None, result.output
+    assert not list(tmp_path.glob(f"firstfault-{kind}-*")), "neither the old folder nor that of this run is left"
+    if kind == "live":
+        (name,) = {Path(each["name"]).parent for each in json.loads(result.stdout)["sources"]}
+        assert name.parent == tmp_path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import tempfile
 from pathlib import Path
 
 import click
@@ -153,12 +152,13 @@ def _live(
 ) -> int:
     """Gather the cluster's configuration into a private folder, audit it as everything there is, delete it."""
     from firstfault.collect import gather_configuration  # noqa: PLC0415 - imports the Kubernetes client
+    from firstfault.model.scratch import private_folder  # noqa: PLC0415 - needs the locks of POSIX
 
-    with tempfile.TemporaryDirectory(prefix="firstfault-audit-") as folder:
-        missing = gather_configuration(Path(folder), context=context)
+    with private_folder("firstfault-audit-") as folder:
+        missing = gather_configuration(folder, context=context)
         # What could not be read may hold what seems to be absent: then absence is not judged.
         report, inventory = audit_with_inventory(
-            [Path(folder)],
+            [folder],
             checks=checks,
             config=load_config(config, near=[]),
             baseline=load_baseline(baseline) if baseline else [],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,14 +70,15 @@ def _run(target: Target, bundle: Path, form: str, output: str | None) -> int:
     from firstfault.collect.bundle import pack_bundle  # noqa: PLC0415
     from firstfault.collect.commands import run_commands  # noqa: PLC0415
     from firstfault.model.redact import redact  # noqa: PLC0415
+    from firstfault.model.scratch import private_folder  # noqa: PLC0415 - needs the locks of POSIX
 
     if bundle.exists():
         raise InputError(f"{bundle} exists already", "name another file with --out, or move it away")
     if not bundle.parent.is_dir():  # before minutes of gathering, not after
         raise InputError(f"{bundle}: there is no folder {bundle.parent}", "make it, or name another file with --out")
-    with tempfile.TemporaryDirectory(prefix="firstfault-collect-") as folder:
-        missing = run_commands(Path(folder), target)
-        count = pack_bundle(Path(folder), bundle, missing)
+    with private_folder("firstfault-collect-") as folder:
+        missing = run_commands(folder, target)
+        count = pack_bundle(folder, bundle, missing)
     missing = [msgspec.structs.replace(each, why=redact(each.why), command=redact(each.command)) for each in missing]
     if form == "json":
         report = {

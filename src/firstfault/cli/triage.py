@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -93,9 +92,10 @@ def _triage_live(
     """Gather the live evidence into a private folder, triage it beside any given paths, and delete it."""
     from firstfault.collect import gather_live  # noqa: PLC0415 - imports the Kubernetes client
     from firstfault.diagnosis import triage  # noqa: PLC0415
+    from firstfault.model.scratch import private_folder  # noqa: PLC0415 - needs the locks of POSIX
 
-    with tempfile.TemporaryDirectory(prefix="firstfault-live-") as folder:
-        missing = gather_live(Path(folder), namespace=namespace, selector=selector or "", context=context)
+    with private_folder("firstfault-live-") as folder:
+        missing = gather_live(folder, namespace=namespace, selector=selector or "", context=context)
         report = triage([folder, *paths], stdin=_stdin())
     # What could not be looked at cannot be called healthy: a job's own Pods and logs are what healthy rests on.
     blind = any(each.what.startswith(("Pods", "log of")) for each in missing)

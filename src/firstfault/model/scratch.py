@@ -18,15 +18,15 @@ __all__ = ["private_folder"]
 
 _LOCK = ".lock"
 _YOUNG_S = 60.0
-"""A folder of this age may be one whose owner has not locked it yet."""
+"""A lock file of this age may be one whose owner has not locked it yet."""
 
 
 @contextlib.contextmanager
 def private_folder(prefix: str) -> Iterator[Path]:
-    """Make a folder that only this user may look into, and delete it at the end.
+    """Make an empty folder that only this user may look into, and delete it at the end.
 
-    Its owner holds a lock on a file in it, which the kernel gives back when the owner ends, however that happens. A
-    process id in the name would not do: containers that share a folder have ids of their own.
+    Its owner holds a lock on a file of the same name beside it, which the kernel gives back when the owner ends,
+    however that happens. A process id in the name would not do: containers that share a folder have ids of their own.
 
     Args:
         prefix: Beginning of the name, of this use alone; older folders of that name whose lock is free are deleted.
@@ -36,34 +36,44 @@ def private_folder(prefix: str) -> Iterator[Path]:
         OSError: It cannot be made.
     """
     _sweep(Path(tempfile.gettempdir()), prefix)
-    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        with (folder / _LOCK).open("wb") as lock:
+    # The lock comes first and goes last: a folder without one would never be swept.
+    descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=_LOCK)
+    lock = Path(name)
+    folder = lock.with_suffix("")
+    with os.fdopen(descriptor, "wb"):
+        try:
             with contextlib.suppress(OSError):  # a file system without locks: only the age protects it there
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            inside = folder / "private"
-            inside.mkdir(mode=0o700)
-            yield inside
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            folder.mkdir(mode=0o700)
+            yield folder
+        finally:
+            _delete(folder, lock)
+
+
+def _delete(folder: Path, lock: Path) -> None:
+    """Delete a folder, then its lock; a folder that cannot be deleted as a whole keeps it for the next sweep."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if not folder.exists():
+        lock.unlink(missing_ok=True)
 
 
 def _sweep(parent: Path, prefix: str) -> None:
     """Delete the folders of that name which are this user's and whose owner has ended. Nothing here is an error."""
     with contextlib.suppress(OSError):
-        for folder in parent.glob(f"{prefix}*"):
+        for lock in parent.glob(f"{prefix}*{_LOCK}"):
             with contextlib.suppress(OSError):
-                if _is_abandoned(folder):
-                    shutil.rmtree(folder, ignore_errors=True)
+                _sweep_one(lock.with_suffix(""), lock)
 
 
-def _is_abandoned(folder: Path) -> bool:
-    about = folder.lstat()  # a link that somebody else put there is not followed
-    if not folder.is_dir() or folder.is_symlink() or about.st_uid != os.getuid():
-        return False
-    if time.time() - about.st_mtime < _YOUNG_S:
-        return False
-    descriptor = os.open(folder / _LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _sweep_one(folder: Path, lock: Path) -> None:
+    about = lock.lstat()  # a link that somebody else put there is not followed
+    if about.st_uid != os.getuid() or time.time() - about.st_mtime < _YOUNG_S:
+        return
+    if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir() or folder.stat().st_uid != os.getuid()):
+        return
+    descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _delete(folder, lock)
     finally:
         os.close(descriptor)
-    return True

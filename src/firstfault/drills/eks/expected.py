@@ -6,12 +6,12 @@ variables as they are and as the drill sets them. The instances that disappear a
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firstfault.act.terraform import hcl
 from firstfault.errors import InputError, UnsupportedError
+from firstfault.model.scratch import private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,12 +60,12 @@ def _instances(root: Path, var_files: list[str], values: Mapping[str, Any]) -> s
         ) from error
     # tfparse reads variable files only from within the folder, and the owner's folder is not ours to write to: it is
     # looked at through a folder of links beside which the siblings (modules one level up) are linked as well.
-    with tempfile.TemporaryDirectory(prefix="firstfault-tfparse-") as private:
-        mirror = Path(private) / root.resolve().name
+    with private_folder("firstfault-tfparse-") as private:
+        mirror = private / root.resolve().name
         mirror.mkdir()
         for sibling in root.resolve().parent.iterdir():
             if sibling.name != root.resolve().name and not sibling.name.startswith("."):
-                (Path(private) / sibling.name).symlink_to(sibling)
+                (private / sibling.name).symlink_to(sibling)
         for entry in root.resolve().iterdir():
             (mirror / entry.name).symlink_to(entry)
         own = mirror / "zz-firstfault-drill.tfvars"
