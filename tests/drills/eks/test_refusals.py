@@ -181,9 +181,7 @@ def start(cluster, *extra):
         sys.executable, "-m", "firstfault", "drill", "run", "sg-block", "--world", "eks", "--yes", "--gpus", "0",
         "--terraform-dir", str(cluster.terraform_dir), "-n", "train", "--max-duration", "5m", "--format", "json", *extra,
     ]  # fmt: skip
-    # The package as this process found it: it need not be installed.
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env)
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ.copy())
 
 
 def wait_for(what, seconds=90):
