@@ -34,7 +34,7 @@ def scan_sources(sources: Iterable[Source | SourceProblem]) -> ScanResult:
     result = shared_scanner().scan(sift(sources, aside, configuration))
     if configuration:
         result = _as_configuration(result, configuration)
-    return msgspec.structs.replace(result, set_aside=aside)
+    return msgspec.structs.replace(result, set_aside=[*aside, *result.set_aside])
 
 
 def _as_configuration(result: ScanResult, kinds: dict[str, str]) -> ScanResult:

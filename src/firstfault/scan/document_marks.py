@@ -9,12 +9,17 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["BINARY", "COMPILED_PYTHON", "LANGUAGES", "LOG_LINE", "STRUCTURED", "Language", "Structured"]
+__all__ = ["BINARY", "COMPILED_PYTHON", "LANGUAGES", "LOG_LINE", "STRUCTURED", "WEIGHTS", "Language", "Structured"]
 
 BINARY = (
     b"\x7fELF", b"\x89PNG\r\n", b"\xff\xd8\xff", b"%PDF-", b"MZ\x90\0", b"SQLite format 3\0", b"GGUF",
-    b"\xca\xfe\xba\xbe", b"GIF87a", b"GIF89a", b"\0asm", b"wOFF", b"wOF2", b"!<arch>\n",
+    b"\xca\xfe\xba\xbe", b"GIF87a", b"GIF89a", b"\0asm", b"wOFF", b"wOF2", b"!<arch>\n", b"\x93NUMPY",
+    b"\x89HDF\r\n", b"PAR1\x15",
 )  # fmt: skip
+# A zip of PyTorch's own writer (it pads with a field of its own), or safetensors: a length, then the names in JSON.
+WEIGHTS = re.compile(
+    rb"\APK\x03\x04[\x00-\xff]{26}[\x21-\x7e]{1,200}/data\.pklFB|\A[\x00-\xff]{4}\0{4}\{[\"}]", re.DOTALL
+)
 COMPILED_PYTHON = re.compile(rb"\A[\x00-\xff]{2}\r\n[\x00-\x03]\0\0\0[\x00-\xff]{8}\xe3", re.DOTALL)
 
 # What the lines of programs begin with: a time, a level, a rank, a process; or the end of a traceback.

@@ -17,7 +17,7 @@ from firstfault.scan.chunks import Chunk, file_chunks, make_readable, stream_chu
 from firstfault.scan.engine import Engine, load_engine
 from firstfault.scan.lines import Examined, LineCollector, examine
 from firstfault.scan.patterns import Pattern, build_patterns
-from firstfault.scan.readers import JointAnalysis, detect_source
+from firstfault.scan.readers import JointAnalysis, NotEvidenceError, detect_source
 from firstfault.scan.sources import Source, SourceProblem
 from firstfault.scan.writers import attribute_ranks
 
@@ -75,6 +75,7 @@ class _Part(msgspec.Struct):
     observations: list[Observation] = []
     infos: list[SourceInfo] = []
     problems: list[ScanProblem] = []
+    set_aside: list[SetAside] = []
 
 
 class _CountedStream:
@@ -132,6 +133,7 @@ class Scanner:
             observations=attribute_ranks(observations),
             sources=[info for part in parts for info in part.infos],
             problems=[problem for part in parts for problem in part.problems],
+            set_aside=[item for part in parts for item in part.set_aside],
         )
 
     def _scan_small(self, sources: list[Source], joint: JointAnalysis) -> list[_Part]:
@@ -157,6 +159,8 @@ class Scanner:
         problems = []
         try:
             self._scan_source(source, collector, joint)
+        except NotEvidenceError as error:
+            return _Part(set_aside=[SetAside(name=source.name, kind=error.kind, why=error.why)])
         except InputError as error:
             problems.append(ScanProblem(source=source.name, error=str(error)))
         except OSError as error:  # of a file such as those of /proc, which opens and then cannot be read

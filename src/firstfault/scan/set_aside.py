@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.errors import InputError
 from firstfault.model import SetAside
-from firstfault.scan.document_marks import BINARY, COMPILED_PYTHON, LANGUAGES, LOG_LINE, STRUCTURED
+from firstfault.scan.document_marks import BINARY, COMPILED_PYTHON, LANGUAGES, LOG_LINE, STRUCTURED, WEIGHTS
 from firstfault.scan.sources import HEAD_BYTES, Source, SourceProblem
 
 if TYPE_CHECKING:
@@ -134,6 +134,8 @@ def document_in(sample: bytes) -> Document | None:
     Args:
         sample: The file, or its beginning and its end.
     """
+    if WEIGHTS.match(sample):
+        return Document("checkpoint", "a checkpoint of a model, not text")
     if sample.startswith(BINARY) or COMPILED_PYTHON.match(sample):
         return Document("binary", "a binary file, not text")
     # Most logs are known for one here, at the least cost.

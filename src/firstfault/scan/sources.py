@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 import msgspec
 
 from firstfault.errors import InputError
+from firstfault.scan.document_marks import WEIGHTS
 from firstfault.scan.limits import DEFAULT_LIMITS, Budget, Limits
 from firstfault.scan.streams import (
     CountedRaw,
@@ -292,7 +293,7 @@ class _Walker:
 def _archive_format(head: bytes) -> Literal["tar", "zip"] | None:
     """Return which archive a head begins, if any."""
     if head[:4] in {b"PK\x03\x04", b"PK\x05\x06"}:
-        return "zip"
+        return None if WEIGHTS.match(head) else "zip"  # gigabytes of numbers, set aside as one
     if head[257:262] == b"ustar" or _is_old_tar(head[:512]):
         return "tar"
     return None

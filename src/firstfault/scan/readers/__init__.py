@@ -10,14 +10,22 @@ import importlib
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
-from firstfault.scan.readers.base import BEGINNING, HEAD_IS_ALL, Reader
+from firstfault.scan.readers.base import BEGINNING, HEAD_IS_ALL, NotEvidenceError, Reader
 from firstfault.scan.readers.joint import JointAnalysis
 from firstfault.scan.readers.text_kinds import classify_text, is_kernel_line
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["JointAnalysis", "Reader", "classify_text", "detect_reader", "detect_source", "is_kernel_line"]
+__all__ = [
+    "JointAnalysis",
+    "NotEvidenceError",
+    "Reader",
+    "classify_text",
+    "detect_reader",
+    "detect_source",
+    "is_kernel_line",
+]
 
 # (module, reader in it, bytes of which one must be in the head), the most specific first. The bytes spare plain logs,
 # which are most sources by far, the import of the readers and their closer looks.

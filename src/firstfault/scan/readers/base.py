@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, runtime_checkable
 
-from firstfault.errors import LimitError
+from firstfault.errors import InputError, LimitError
 from firstfault.model import TextLine
 from firstfault.scan.limits import DEFAULT_LIMITS, MIB
 
@@ -17,6 +17,7 @@ __all__ = [
     "BEGINNING",
     "HEAD_IS_ALL",
     "MAX_LINE_BYTES",
+    "NotEvidenceError",
     "RawLine",
     "Reader",
     "iter_lines",
@@ -30,6 +31,21 @@ MAX_LINE_BYTES = 64 * MIB
 # the first lines count.
 HEAD_IS_ALL = 60_000
 BEGINNING = 8192
+
+
+class NotEvidenceError(InputError):
+    """A source turns out to be nothing that a run printed. It is set aside, which is no failure.
+
+    Args:
+        source_name: Name of the source.
+        kind: What it is instead, for the report.
+        why: What gives it away.
+    """
+
+    def __init__(self, source_name: str, kind: str, why: str) -> None:
+        super().__init__(f"{source_name}: {why}")
+        self.kind = kind
+        self.why = why
 
 
 @runtime_checkable
@@ -55,6 +71,7 @@ class Reader(Protocol):
             joint: Takes what only several sources together can tell; None if nobody asks for that.
 
         Raises:
+            NotEvidenceError: The source is nothing that a run printed; before the first line, never after one.
             InputError: The stream is damaged.
             LimitError: A document or line is too large.
         """

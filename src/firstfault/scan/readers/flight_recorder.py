@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from firstfault.errors import InputError
 from firstfault.model import TextLine
-from firstfault.scan.readers.base import read_document
+from firstfault.scan.readers.base import NotEvidenceError, read_document
 from firstfault.scan.readers.facts import Context, items, mapping, mappings, name_of
 from firstfault.scan.readers.flight_analysis import Dump, Entry, Group, analyse_dumps
-from firstfault.scan.readers.safe_pickle import is_plain_pickle, is_whole_pickle, load_plain
+from firstfault.scan.readers.pickle_code import is_pickle, loaded_objects
+from firstfault.scan.readers.safe_pickle import load_plain
 from firstfault.scan.readers.times import parse_time
+from firstfault.scan.streams import PatientReader, RewoundRaw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +30,9 @@ KIND = "flight-recorder"
 _RANK_IN_NAME = re.compile(r"(\d+)(?:\.(?:json|pkl|pickle|bin|dump|txt|gz|zst))*$")
 # Entry fields that only a flight recorder writes, whatever the version.
 _MARKS = frozenset({"profiling_name", "record_id"})
+# Names of which a pickled dump has one near its beginning.
+_NAMES = (b"profiling_name", b"pg_config", b"entries")
+HEAD_BYTES = 64 * 1024
 MAX_ENTRIES = 200_000
 
 
@@ -37,24 +42,42 @@ class FlightRecorderReader:
     kind = KIND
 
     def detect(self, head: bytes) -> bool:
-        """Say whether the head is a pickle with the names of a dump in it, or any whole pickle: reading refuses it."""
-        if is_plain_pickle(head) and (b"profiling_name" in head or b"pg_config" in head or b"entries" in head):
-            return True
-        return head.endswith(b".") and is_whole_pickle(head)
+        """Say whether the head is of a pickle; only reading tells what is in it."""
+        return is_pickle(head)
 
     def read(self, stream: BinaryIO, source_name: str, joint: JointAnalysis | None = None) -> Iterator[TextLine]:
         """Yield what the dump says about its own rank.
 
         Raises:
-            InputError: It holds anything but plain data, or is damaged.
+            NotEvidenceError: It is something else than a dump: a checkpoint, pickled settings.
+            InputError: A dump that holds anything but plain data, or is damaged; any pickle that was made to run code.
         """
-        value = load_plain(read_document(stream, source_name), source_name)
+        head = stream.read(HEAD_BYTES)
+        if not any(name in head for name in _NAMES):
+            _refuse_attack(head, source_name)
+            raise NotEvidenceError(source_name, "pickle", "a pickle, but no flight-recorder dump; not loaded")
+        whole = PatientReader(RewoundRaw(source_name, head, stream))
+        value = load_plain(read_document(whole, source_name), source_name)
         if not is_dump(value):
-            raise InputError(f"{source_name}: a pickle, but no flight-recorder dump")
+            raise NotEvidenceError(source_name, "pickle", "a pickle of plain data, but no flight-recorder dump")
         entries = value["entries"] if isinstance(value, dict) else value
         if entries and not mappings(entries):  # such as lists of lists of lists, which would unfold without end
             raise InputError(f"{source_name}: none of the dump's entries is an operation", "write the dump again")
         yield from dump_facts(value, Context(None, 0, 0, source_name, joint))
+
+
+def _refuse_attack(head: bytes, source_name: str) -> None:
+    """Refuse a pickle that names what no checkpoint has a use for, whatever it pretends to be.
+
+    Raises:
+        InputError: Names it.
+    """
+    for loaded in loaded_objects(head):
+        if loaded.is_hostile:
+            raise InputError(
+                f"{source_name}: the pickle wants to {loaded} at byte {loaded.position}, which could run code; refused",
+                "nothing of it was executed here; do not load it anywhere, and find out where it comes from",
+            )
 
 
 def is_dump(value: Any) -> bool:
