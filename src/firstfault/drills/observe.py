@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from firstfault.act.world import LocalWorld
     from firstfault.drills.jobs import Process
@@ -29,6 +30,9 @@ _RAS_PATIENCE_S = 10.0
 _QUESTIONS = {"txt": b"VERBOSE STATUS\n", "json": b"SET FORMAT json\nVERBOSE STATUS\n"}
 _LOOK_EVERY_S = 0.5
 _MAX_ANSWER = 4 << 20
+# The kernel names processes as the first pid namespace does, whose inode is fixed (PROC_PID_INIT_INO of proc_ns.h).
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"
+_PID = re.compile(r"\bpid='?(\d+)")
 
 
 def extra_environment(process: Process, logs: Path) -> dict[str, str]:
@@ -67,13 +71,18 @@ class JobObserver:
         self._changed = self._looked = time.monotonic()
         self._threads: list[threading.Thread] | None = None
         self._kernel = _open_kernel_log()
+        self._pids: set[int] = set()
 
     def look(self, logs: Path, stuck_s: float) -> None:
         """Look at the sizes of the logs; ask RAS once when they have not changed for so long."""
         now = time.monotonic()
-        if not self._nccl or self._threads is not None or now - self._looked < _LOOK_EVERY_S:
+        if not self._nccl or now - self._looked < _LOOK_EVERY_S:
             return
         self._looked = now
+        if self._kernel is not None:
+            self._pids |= _processes_beside(self._net.footprint.init)
+        if self._threads is not None:
+            return
         size = sum(path.stat().st_size for path in logs.glob("*.log"))
         if size != self._size:
             self._size, self._changed = size, now
@@ -90,14 +99,35 @@ class JobObserver:
                 self._threads.append(thread)
 
     def finish(self, logs: Path) -> None:
-        """Wait for the answers that are under way; keep what the kernel said of GPUs meanwhile."""
+        """Wait for the answers that are under way; keep what the kernel said of the job's GPUs meanwhile.
+
+        What it said of other processes on this machine is left out: their faults are not the drill's.
+        """
         if self._kernel is not None:
-            if found := _gpu_lines(self._kernel):
+            if found := [line for line in _gpu_lines(self._kernel) if not self._is_of_others(line)]:
                 (logs / "kernel.log").write_text("".join(f"{line}\n" for line in found))
             os.close(self._kernel)
             self._kernel = None
         for thread in self._threads or []:
             thread.join(_RAS_PATIENCE_S)
+
+    def _is_of_others(self, line: str) -> bool:
+        named = _PID.search(line)
+        return bool(self._pids) and named is not None and int(named[1]) not in self._pids
+
+
+def _processes_beside(pid: int) -> set[int]:
+    """Return the processes in the pid namespace of one; none where the kernel's log would name them otherwise."""
+    found: set[int] = set()
+    with contextlib.suppress(OSError):
+        if str(Path("/proc/self/ns/pid").readlink()) != _FIRST_PID_NAMESPACE:
+            return found
+        namespace = Path(f"/proc/{pid}/ns/pid").readlink()
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                if (process / "ns/pid").readlink() == namespace:
+                    found.add(int(process.name))
+    return found
 
 
 def _ask_ras(sock: socket.socket, question: bytes, path: Path) -> None:

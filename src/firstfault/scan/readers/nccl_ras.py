@@ -24,6 +24,17 @@ __all__ = ["RasJsonReader", "RasTextReader"]
 
 KIND = "nccl-ras"
 MAX_DIGITS = 20
+# ncclResult_t: by number in the JSON, in words in the text (NCCL 2.26.2, ras/client_support.cc), and as named here.
+_ERRORS = {"1": "cuda", "2": "system", "3": "internal", "4": "argument", "5": "usage", "6": "remote"}
+_NO_ERROR = frozenset({"", "0", "7"})  # 7: still under way
+_ERROR_WORDS = (
+    ("Unhandled CUDA error", "cuda"),
+    ("System error", "system"),
+    ("Internal error", "internal"),
+    ("Invalid argument", "argument"),
+    ("Invalid usage", "usage"),
+    ("Remote process error", "remote"),
+)
 _MISSING_COMMA = re.compile(r'("nvml_dev"\s*:\s*-?\d+)(\s*)(?=")')
 
 
@@ -78,11 +89,12 @@ def _communicator(comm: dict[str, Any]) -> Iterator[str]:
         yield f"nccl-ras missing ranks={rank_text(silent)} comm={name} size={name_of(comm.get('size')) or '?'}"
     if left:
         yield f"nccl-ras left ranks={rank_text(left)} comm={name}"
-    failed = {_rank(item): name_of(mapping(item, "status").get("async_error")) for item in ranks}
-    failed = {rank: code for rank, code in failed.items() if code not in {"", "0"}}
-    if failed:
-        codes = ",".join(sorted(set(failed.values())))
-        yield f"nccl-ras async-error ranks={rank_text(failed)} comm={name} code={codes}"
+    failed: dict[str, set[int]] = {}
+    for item in ranks:
+        code = name_of(mapping(item, "status").get("async_error"))
+        if code not in _NO_ERROR:
+            failed.setdefault(_ERRORS.get(code, code), set()).add(_rank(item))
+    yield from _async_errors(failed, name)
     starting = [_rank(item) for item in ranks if name_of(mapping(item, "status").get("init_state")) not in {"", "0"}]
     if starting:
         yield f"nccl-ras init-incomplete ranks={rank_text(starting)} comm={name}"
@@ -98,6 +110,12 @@ def _communicator(comm: dict[str, Any]) -> Iterator[str]:
                 min(numbers.values()),
                 high,
             )
+
+
+def _async_errors(failed: dict[str, set[int]], comm: str) -> Iterator[str]:
+    """One line for each kind of error: what kind it is tells what to look at next."""
+    for error, ranks in sorted(failed.items()):
+        yield f"nccl-ras async-error ranks={rank_text(ranks)} comm={comm} error={error}"
 
 
 def _mismatch(behind: list[int], comm: str, operation: str, low: int, high: int) -> str:
@@ -150,7 +168,7 @@ class _TextSummary:
         self._comm, self._what, self._operation = "job", "", ""
         self._count = 0
         self._missing: dict[str, set[int]] = {}
-        self._failed: dict[str, set[int]] = {}
+        self._failed: dict[str, dict[str, set[int]]] = {}
         self._starting: dict[str, set[int]] = {}
         self._counts: dict[tuple[str, str], dict[int, list[int]]] = {}
         self._dead = 0
@@ -184,8 +202,9 @@ class _TextSummary:
         number = int(rank["rank"])
         if self._what == "INCOMPLETE":
             self._missing.setdefault(self._comm, set()).add(number)
-        elif "reported" in rank["what"]:
-            self._failed.setdefault(self._comm, set()).add(number)
+        elif "reported" in rank["what"] and "in progress" not in rank["what"]:
+            error = next((error for words, error in _ERROR_WORDS if words in rank["what"]), "unknown")
+            self._failed.setdefault(self._comm, {}).setdefault(error, set()).add(number)
         elif "status INIT" in rank["what"]:
             self._starting.setdefault(self._comm, set()).add(number)
         elif self._operation:
@@ -193,11 +212,9 @@ class _TextSummary:
 
     def findings(self) -> Iterator[str]:
         """Yield the findings of all lines."""
-        for what, found in (
-            ("missing", self._missing),
-            ("async-error", self._failed),
-            ("init-incomplete", self._starting),
-        ):
+        for comm, failed in sorted(self._failed.items()):
+            yield from _async_errors(failed, comm)
+        for what, found in (("missing", self._missing), ("init-incomplete", self._starting)):
             for comm, ranks in sorted(found.items()):
                 yield f"nccl-ras {what} ranks={rank_text(ranks)} comm={comm}"
         for (comm, operation), counts in sorted(self._counts.items()):
