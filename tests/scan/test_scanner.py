@@ -74,7 +74,7 @@ def test_a_line_that_is_cut_counts_as_one(tmp_path, monkeypatch, as_stream):
     assert (result.sources[0].lines, result.sources[0].bytes) == (5, len(data))
 
 
-@pytest.mark.parametrize(("saturated", "ways"), [(500, [(1, 0), (4, 0)]), (20_000, [(4, 0), (4, 1 << 30)])])
+@pytest.mark.parametrize(("saturated", "ways"), [(500, [(1, 1), (4, 1)]), (20_000, [(4, 1), (4, 1 << 30)])])
 def test_the_same_bytes_give_the_same_observations(tmp_path, monkeypatch, saturated, ways):
     """Neither the number of workers nor the way of looking decides what is seen, also in lines too long to be whole."""
     monkeypatch.setattr(chunks_module, "CHUNK_BYTES", 256 * 1024)
@@ -86,10 +86,10 @@ def test_the_same_bytes_give_the_same_observations(tmp_path, monkeypatch, satura
     path = tmp_path / "a.log"
     path.write_text("".join(f"{long}\n" + f"{FAULT}\n" * 500 + "\n".join(texts) + "\n" for _ in range(3)))
     patterns = build_patterns(catalogue)
-    engine = load_engine(patterns)
     seen = []
-    for workers, dense in ways:
-        monkeypatch.setattr("firstfault.scan.engine.DENSE", dense)
+    for workers, common in ways:
+        monkeypatch.setattr("firstfault.scan.engine.COMMON", common)
+        engine = load_engine(patterns)
         seen.append(Scanner(patterns, engine, workers).scan(open_sources([path])).observations)
     assert seen[0]
     assert seen[1] == seen[0]

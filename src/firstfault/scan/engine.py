@@ -1,9 +1,9 @@
 """Finds candidate lines: which patterns may match where, over raw bytes, many patterns at once.
 
 Two engines with one face. Hyperscan (Vectorscan) looks for the literals of all patterns at once, a gigabyte a second
-and core, and lets go of the interpreter lock meanwhile; each literal leads to the few patterns that need it. Where a
-chunk holds so many literals that this is no sieve any more, the patterns themselves go over the lines that hold one.
-Where Hyperscan does not run, Python's `re` goes over the buffer once per pattern one of whose literals occurs in it.
+and core, and lets go of the interpreter lock meanwhile; each literal leads to the few patterns that need it. Which ones
+those are is kept for all lines that differ in numbers only: there are logs in which every line is an error. Where
+Hyperscan does not run, Python's `re` goes over the buffer once per pattern one of whose literals occurs in it.
 
 Both may report too much; `Pattern.confirm` decides on the line. They never report too little, except for patterns of
 which one line per piece is wanted: there only the first line of each piece that holds one of their literals is looked
@@ -16,7 +16,6 @@ import re
 import threading
 from bisect import bisect_right
 from collections import defaultdict
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -32,11 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = ["LONGEST_LINE", "Candidate", "Engine", "HyperscanEngine", "ReEngine", "load_engine"]
 
-# With more hits of the sieve in a chunk the patterns themselves sort them faster than Python does. It depends on the
-# chunk alone, so that the same input is read the same way; and their database takes some seconds to build, once.
-DENSE = 16_000
+# Shapes of lines whose patterns are kept, for each sieve; a storm of errors has some thousands.
+KEPT_SHAPES = 20_000
+# From so many lines of a shape on it is looked at more closely.
+COMMON = 16
 # Of a longer line only what surrounds a hit is confirmed: all ways of looking must name the same hit.
 LONGEST_LINE = 16_384
+_DIGIT = re.compile(rb"\d")
+_SHAPE = bytes.maketrans(b"123456789", b"000000000")
 
 
 class Candidate(NamedTuple):
@@ -74,12 +76,51 @@ class _Lead(NamedTuple):
     patterns: list[tuple[int, list[bytes]]]
 
 
+class _Shape:
+    """What was found out about lines that differ in numbers only.
+
+    Attributes:
+        patterns: What may match on any of them.
+        numbered: What may match where certain numbers stand: (pattern, whether case does not matter, what the line must
+            hold).
+        lines: How many there were.
+    """
+
+    __slots__ = ("lines", "numbered", "patterns")
+
+    def __init__(self, patterns: list[int], numbered: list[tuple[int, bool, list[bytes]]]) -> None:
+        self.patterns = patterns
+        self.numbered = numbered
+        self.lines = 0
+
+
 class _Sieve(NamedTuple):
-    """A database of literals, and for each of its rows where it leads."""
+    """A database of literals, for each of its rows where it leads, and what was found out so far by shape and rows."""
 
     name: str
     database: Any
     leads: list[list[_Lead]]
+    shapes: dict[tuple[bytes, tuple[int, ...]], _Shape]
+
+
+def _led_to(sieve: _Sieve, text: bytes, rows: tuple[int, ...]) -> _Shape:
+    """Follow the rows of the sieve that have hits on lines of a shape."""
+    found: dict[int, None] = {}
+    numbered: list[tuple[int, bool, list[bytes]]] = []
+    lowered = text.lower()
+    for row in dict.fromkeys(rows):
+        for literal, ignore_case, patterns in sieve.leads[row]:
+            where = lowered if ignore_case else text
+            if literal.translate(_SHAPE) not in where:
+                continue
+            for pattern, others in patterns:
+                if pattern in found or any(other.translate(_SHAPE) not in where for other in others):
+                    continue
+                if numbers := [each for each in (literal, *others) if _DIGIT.search(each)]:
+                    numbered.append((pattern, ignore_case, numbers))
+                else:
+                    found[pattern] = None
+    return _Shape(list(found), [each for each in numbered if each[0] not in found])
 
 
 class HyperscanEngine:
@@ -94,7 +135,6 @@ class HyperscanEngine:
 
         self._hyperscan = hyperscan
         self._local = threading.local()
-        self._lock = threading.Lock()
         self._table = patterns
         table = "\0".join(f"{row.regex}\1{row.ignore_case}{row.first_only}" for row in patterns)
         here = Path(__file__).parent
@@ -117,28 +157,61 @@ class HyperscanEngine:
         return sorted(found)
 
     def _find(self, sieve: _Sieve, part: bytes, base: int) -> list[Candidate]:
-        hits = self._scan(sieve.name, sieve.database, part) if sieve.leads else []
-        if len(hits) > DENSE and sieve is self._every:
-            return self._find_dense(part, base, hits)
-        return self._follow(sieve, part, base, hits)
-
-    def _follow(self, sieve: _Sieve, part: bytes, base: int, hits: list[tuple[int, int]]) -> list[Candidate]:
         """Look on each line with a hit for what the patterns behind it need."""
-        found: list[Candidate] = []
+        hits = self._scan(sieve.name, sieve.database, part) if sieve.leads else []
         hits.sort()
-        start = stop = -1
-        line = lowered = b""
-        on_line: set[int] = set()
+        found: list[Candidate] = []
+        at = 0
+        while at < len(hits):
+            end = hits[at][0]
+            start = part.rfind(b"\n", 0, end - 1) + 1
+            stop = part.find(b"\n", end - 1)
+            stop = len(part) if stop < 0 else stop
+            after = max(bisect_right(hits, (stop, len(sieve.leads)), at), at + 1)  # a match may hold the line's end
+            line = part[start:stop]
+            if len(line) > LONGEST_LINE:
+                found += self._on_long_line(
+                    sieve, line, base + start, [(end - start, row) for end, row in hits[at:after]]
+                )
+            else:
+                for pattern in self._on_line(sieve, line, tuple([row for _, row in hits[at:after]])):
+                    found.append(Candidate(base + start, base + stop, pattern))
+            at = after
+        return found
+
+    def _on_line(self, sieve: _Sieve, line: bytes, rows: tuple[int, ...]) -> list[int]:
+        """The patterns that may match on a line on which these rows of the sieve have hits.
+
+        The lines of a program differ in little but numbers, so what was found out for one is kept for all of its shape.
+        """
+        text = line.translate(_SHAPE)
+        shape = sieve.shapes.get((text, rows))
+        if shape is None:
+            if len(sieve.shapes) >= KEPT_SHAPES:
+                sieve.shapes.clear()
+            shape = sieve.shapes[text, rows] = _led_to(sieve, text, rows)
+        shape.lines += 1
+        if shape.lines == COMMON:
+            # Worth a closer look, for which the patterns must be compiled.
+            seen = text.decode("utf-8", "replace")
+            shape.patterns = [each for each in shape.patterns if self._table[each].whatever_numbers.search(seen)]
+            shape.numbered = [each for each in shape.numbered if self._table[each[0]].whatever_numbers.search(seen)]
+        if not shape.numbered:
+            return shape.patterns
+        lowered = line.lower()
+        wanted = [
+            pattern
+            for pattern, ignore_case, literals in shape.numbered
+            if all(literal in (lowered if ignore_case else line) for literal in literals)
+        ]
+        return list(dict.fromkeys(shape.patterns + wanted))
+
+    def _on_long_line(self, sieve: _Sieve, line: bytes, start: int, hits: list[tuple[int, int]]) -> list[Candidate]:
+        """The same for a line of which only what surrounds a hit is confirmed."""
+        found: dict[int, Candidate] = {}
+        lowered = line.lower()
         rows: set[int] = set()
         for end, row in hits:
-            if end > stop:
-                start = part.rfind(b"\n", 0, end - 1) + 1
-                stop = part.find(b"\n", end - 1)
-                stop = len(part) if stop < 0 else stop
-                line = part[start:stop]
-                lowered = line.lower()
-                on_line.clear()
-                rows.clear()
             if row in rows:
                 continue
             rows.add(row)
@@ -147,40 +220,9 @@ class HyperscanEngine:
                 if literal not in text:
                     continue
                 for pattern, others in patterns:
-                    if pattern in on_line or any(other not in text for other in others):
-                        continue
-                    on_line.add(pattern)
-                    found.append(Candidate(base + start, base + end, pattern))
-        return found
-
-    def _find_dense(self, part: bytes, base: int, hits: list[tuple[int, int]]) -> list[Candidate]:
-        """Let the patterns themselves go over the lines on which the sieve has hits."""
-        positions: list[int] = []
-        starts: list[int] = []
-        lines: list[bytes] = []
-        long: list[tuple[int, int]] = []
-        position = start = 0
-        stop = -1
-        for end, row in sorted(hits):
-            is_new = end > stop
-            if is_new:
-                start = part.rfind(b"\n", 0, end - 1) + 1
-                stop = part.find(b"\n", end - 1)
-                stop = len(part) if stop < 0 else stop
-            if stop - start > LONGEST_LINE:
-                long.append((end, row))
-            elif is_new:
-                positions.append(position)
-                starts.append(start)
-                lines.append(part[start:stop])
-                position += stop - start + 1
-        found: dict[tuple[int, int], Candidate] = {}
-        for end, pattern in sorted(self._scan("full", self._full, b"\n".join(lines))):
-            place = bisect_right(positions, max(end - 1, 0)) - 1
-            start = base + starts[place]
-            found.setdefault((start, pattern), Candidate(start, start + end - positions[place], pattern))
-        every = [candidate for candidate in found.values() if not self._table[candidate.pattern].first_only]
-        return sorted(every + self._follow(self._every, part, base, long))
+                    if pattern not in found and all(other in text for other in others):
+                        found[pattern] = Candidate(start, start + end, pattern)
+        return list(found.values())
 
     def _scan(self, name: str, database: Any, buffer: bytes) -> list[tuple[int, int]]:
         scratch = getattr(self._local, name, None)
@@ -196,13 +238,6 @@ class HyperscanEngine:
         )
         return hits
 
-    @cached_property
-    def _full(self) -> Any:
-        """The patterns themselves; built only where a chunk is dense, since it takes some seconds once."""
-        with self._lock:
-            rows = [(row.superset, self._flags(row)) for row in self._table]
-            return self._load("patterns") or self._compile("patterns", rows)
-
     def _flags(self, pattern: Pattern) -> int:
         flags: int = self._hyperscan.HS_FLAG_MULTILINE
         return flags | (self._hyperscan.HS_FLAG_CASELESS if pattern.ignore_case else 0)
@@ -211,13 +246,13 @@ class HyperscanEngine:
         stored = load_bytes(f"leads-{name}", self._key)
         database = self._load(f"sieve-{name}") if stored else None
         if stored and database is not None:
-            return _Sieve(name, database, msgspec.msgpack.decode(stored, type=list[list[_Lead]]))
+            return _Sieve(name, database, msgspec.msgpack.decode(stored, type=list[list[_Lead]]), {})
         rows = sorted(self._sieve_rows(once=once).items())
         if not rows:
-            return _Sieve(name, None, [])
+            return _Sieve(name, None, [], {})
         leads = [found for _, found in rows]
         store_bytes(f"leads-{name}", self._key, msgspec.msgpack.encode(leads))
-        return _Sieve(name, self._compile(f"sieve-{name}", [row for row, _ in rows]), leads)
+        return _Sieve(name, self._compile(f"sieve-{name}", [row for row, _ in rows]), leads, {})
 
     def _sieve_rows(self, *, once: bool) -> dict[tuple[str, int], list[_Lead]]:
         """(expression, flags) → where it leads. A pattern without selective literals stands in the sieve itself."""

@@ -5,13 +5,12 @@ Memory stays constant however long the input is: of equal observations the first
 
 from __future__ import annotations
 
+import re
 import sys
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
-
-import msgspec
 
 from firstfault.model import Observation, SourceInfo, TextLine
 from firstfault.scan.engine import LONGEST_LINE
@@ -32,8 +31,8 @@ LONGEST_TEXT = 2_000
 VARIANTS = 8
 # Distinct (rank, stream) kept per signature and source: more ranks than any job has.
 WRITERS = 50_000
-# After this many confirmed lines that brought nothing new, a signature of a source is sampled.
-SATURATED = 20_000
+# After this many confirmed lines that brought nothing new, a signature of a source is sampled: so many in each chunk.
+SATURATED = 4_000
 SAMPLE = 64
 # With fewer line ends in so many bytes they are far enough apart for leaping.
 LOOKED_AT = 8192
@@ -52,10 +51,21 @@ class Examined(NamedTuple):
     size: int
 
 
+class _Place(NamedTuple):
+    """A confirmed line, of which an observation can be made."""
+
+    raw: str
+    line: int | None
+    offset: int | None
+    match: re.Match[str]
+    prefix: Prefix
+    given: TextLine | None
+
+
 @dataclass(slots=True)
 class _Seen:
-    first: Observation
-    last: Observation | None = None
+    first: _Place
+    last: _Place | None = None
     count: int = 1
 
 
@@ -91,14 +101,9 @@ class LineCollector:
 
     def add(self, examined: Examined) -> None:
         """Take in one chunk; chunks come in order."""
-        lines = self._newlines
-        sampled: Counter[int] = Counter()
-        for index, raw, line, offset in examined.lines:
-            if index in self.saturated:
-                sampled[index] += 1
-                if sampled[index] > SAMPLE:
-                    continue
-            self._add(index, raw, lines + line, self.bytes + offset)
+        for place in _sample([index for index, *_ in examined.lines], self.saturated):
+            index, raw, line, offset = examined.lines[place]
+            self._add(index, raw, self._newlines + line, self.bytes + offset)
         self._newlines += examined.newlines
         self.lines = self._newlines + examined.is_cut
         self.bytes += examined.size
@@ -124,28 +129,7 @@ class LineCollector:
         match = pattern.confirm(raw, None if prefix is None else raw[prefix.start :])
         if match is None:
             return
-        prefix = prefix or self._prefix_of(raw, given)
-        fields = {name: value for name, value in match.groupdict().items() if value is not None}
-        self._keep(
-            index,
-            Observation(
-                signature=pattern.key,
-                cause=pattern.cause,
-                role=pattern.role,
-                strength=pattern.strength,
-                source=self._source,
-                text=_excerpt(raw, match.start() if match.string == raw else match.start() + prefix.start),
-                line=line,
-                offset=offset,
-                rank=prefix.rank,
-                time=prefix.time,
-                clock=prefix.clock,
-                stream=prefix.stream,
-                entry=given.entry if given is not None else None,
-                entry_line=given.entry_line if given is not None else None,
-                fields=fields,
-            ),
-        )
+        self._keep(index, _Place(raw, line, offset, match, prefix or self._prefix_of(raw, given), given))
 
     def _prefix_of(self, raw: str, given: TextLine | None) -> Prefix:
         if self._read[0] != raw or self._read[1] is not given:
@@ -155,25 +139,48 @@ class LineCollector:
             self._read = (raw, given, prefix)
         return self._read[2]
 
-    def _keep(self, index: int, observation: Observation) -> None:
-        tally = self._tallies.setdefault(index, _Tally())
-        writer = (observation.rank, observation.stream)
-        values: tuple[str, ...] | None = tuple(observation.fields.values())
+    def _keep(self, index: int, place: _Place) -> None:
+        tally = self._tallies.get(index)
+        if tally is None:
+            tally = self._tallies[index] = _Tally()
+        writer = (place.prefix.rank, place.prefix.stream)
         if writer not in tally.variants and len(tally.variants) >= WRITERS:
             writer = (None, "")
-        key = (*writer, values)
+        key: tuple[object, ...] = (*writer, place.match.groups() if place.match.re.groupindex else None)
         if key not in tally.seen and tally.variants.get(writer, 0) >= VARIANTS:
-            key = (*writer, None)
+            key = (*writer, "others")
         if known := tally.seen.get(key):
-            known.last = observation
+            known.last = place
             known.count += 1
             tally.idle += 1
             if tally.idle > SATURATED:
                 self.saturated |= {index}
             return
-        tally.seen[key] = _Seen(observation)
+        tally.seen[key] = _Seen(place)
         tally.variants[writer] = tally.variants.get(writer, 0) + 1
         tally.idle = 0
+
+    def _observation(self, index: int, place: _Place, repeats: int = 1) -> Observation:
+        pattern, prefix, match, given = self._patterns[index], place.prefix, place.match, place.given
+        start = match.start() if match.string == place.raw else match.start() + prefix.start
+        return Observation(
+            signature=pattern.key,
+            cause=pattern.cause,
+            role=pattern.role,
+            strength=pattern.strength,
+            source=self._source,
+            text=_excerpt(place.raw, start),
+            line=place.line,
+            offset=place.offset,
+            rank=prefix.rank,
+            time=prefix.time,
+            clock=prefix.clock,
+            stream=prefix.stream,
+            entry=given.entry if given is not None else None,
+            entry_line=given.entry_line if given is not None else None,
+            fields={name: value for name, value in match.groupdict().items() if value is not None},
+            repeats=repeats,
+        )
 
     def info(self) -> SourceInfo:
         """Describe the source that was read."""
@@ -182,13 +189,13 @@ class LineCollector:
     def observations(self) -> list[Observation]:
         """Return what was collected: per group of equal ones the first (with the count) and the last, by position."""
         found: list[Observation] = []
-        for tally in self._tallies.values():
+        for index, tally in self._tallies.items():
             for seen in tally.seen.values():
                 if seen.last is None:
-                    found.append(seen.first)
+                    found.append(self._observation(index, seen.first))
                 else:
-                    found.append(_repeated(seen.first, seen.count - 1))
-                    found.append(seen.last)
+                    found.append(self._observation(index, seen.first, seen.count - 1))
+                    found.append(self._observation(index, seen.last))
         return sorted(found, key=lambda item: (item.line or 0, item.offset or 0, item.signature))
 
 
@@ -202,19 +209,35 @@ def examine(original: bytes, chunk: bytes, candidates: list[Candidate], saturate
         saturated: Patterns of which a sample is enough.
     """
     lines: list[tuple[int, str, int, int]] = []
-    sampled: Counter[int] = Counter()
     position = 0
     line = 1
-    for start, end, index in candidates:
-        if index in saturated:
-            sampled[index] += 1
-            if sampled[index] > SAMPLE:
-                continue
-        line += count_newlines(original[position:start])
-        position = start
-        lines.append((index, _line_at(chunk, start, end), line, start))
+    text = ""
+    for place in _sample([index for _, _, index in candidates], saturated):
+        start, end, index = candidates[place]
+        if start != position or len(text) in {0, LONGEST_LINE}:  # of a long line each has its own part
+            line += count_newlines(original[position:start])
+            position = start
+            text = _line_at(chunk, start, end)
+        lines.append((index, text, line, start))
     newlines = line - 1 + count_newlines(original[position:] if position else original)
     return Examined(lines, newlines, bool(original) and not original.endswith(b"\n"), len(original))
+
+
+def _sample(indexes: Sequence[int], saturated: AbstractSet[int]) -> Sequence[int]:
+    """Return which lines of a chunk to look at: of a saturated pattern the first ones and the last one."""
+    if not saturated:
+        return range(len(indexes))
+    chosen: list[int] = []
+    seen: Counter[int] = Counter()
+    last: dict[int, int] = {}
+    for place, index in enumerate(indexes):
+        if index in saturated:
+            seen[index] += 1
+            if seen[index] >= SAMPLE:
+                last[index] = place
+                continue
+        chosen.append(place)
+    return sorted([*chosen, *last.values()])
 
 
 def count_newlines(text: bytes) -> int:
@@ -252,7 +275,3 @@ def _fill_in(prefix: Prefix, given: TextLine) -> None:
         prefix.time, prefix.clock = given.time, ""
     if given.stream:
         prefix.stream = given.stream
-
-
-def _repeated(observation: Observation, repeats: int) -> Observation:
-    return msgspec.structs.replace(observation, repeats=repeats)

@@ -58,6 +58,11 @@ class Pattern:
         """Whether it says what a message begins with, so that prefixes matter."""
         return self.superset != self.regex
 
+    @cached_property
+    def whatever_numbers(self) -> re.Pattern[str]:
+        """A pattern that matches at least where this one does, and on any line as it does with all digits zero."""
+        return re.compile(_NUMBER.sub(_any_number, self.superset), re.IGNORECASE if self.ignore_case else 0)
+
     def confirm(self, raw: str, message: str | None = None) -> re.Match[str] | None:
         """Return the match on a line, or on its message where prefixes matter; None if there is none or it is vetoed.
 
@@ -76,6 +81,20 @@ class Pattern:
     def superset(self) -> str:
         """The pattern without its `^`: what may stand before the message on a raw line is not known to the engine."""
         return _ANCHOR.sub(lambda found: found.group(0) if found.group(0) != "^" else "", self.regex)
+
+
+# What holds digits that are not to be looked for: escapes, quantities, names. Then classes, and digits.
+_NUMBER = re.compile(r"\\.|\{\d+(?:,\d*)?\}|\(\?P<\w+>|\[\^?\]?(?:\\.|[^\]\\])*\]|\d")
+
+
+def _any_number(part: re.Match[str]) -> str:
+    """Let a digit be any digit, and a class that holds some digits all of them."""
+    text = part[0]
+    if text.startswith("[^"):
+        return "[\\s\\S]" if any(char.isdigit() for char in text.replace("0-9", "")) else text
+    if text.startswith("["):
+        return f"(?:{text}|\\d)"  # classes without digits, too: a range may hold them
+    return "\\d" if text.isdigit() else text
 
 
 # An escape, a whole character class (in which ^ negates), or an anchor.
