@@ -139,11 +139,63 @@ def test_a_log_beside_documents_is_found(tmp_path):
         assert len(report.set_aside) == len(DOCUMENTS)
 
 
+XID_LINES = "".join(
+    f"[ {at}.000123] NVRM: Xid (PCI:0000:3b:00): 79, pid={at}, name=python, GPU has fallen off the bus.\n"
+    for at in (101, 102, 103, 104, 105, 106)
+)
+GUIDE = f"""\
+# Broken GPUs
+
+This guide is about GPUs that fail while a job is running, and about what the people on call do with their nodes.
+
+## A GPU is gone
+
+The driver writes one line for each process that held the GPU, so that a node with many processes prints many of them:
+
+```text
+{XID_LINES}```
+
+All of them mean the same. The link to the GPU is down, and nothing but a reset of the machine brings it up again. Drain
+the node first, since the other GPUs go on working until then, and their jobs can write a checkpoint.
+
+## What should I do with the node?
+
+Open a case with the vendor and name the serial number. Nodes that lose a GPU twice within a month are replaced.
+
+## Other codes
+
+Codes 13, 31 and 43 come from the program. They need no maintenance, and the job may be started again on the same node.
+"""
+WITH_I = GUIDE.replace("All of them mean the same.", "I have seen this since the last update of the driver.")
+EXPLAINED = {
+    "a guide with a run of lines": GUIDE,
+    "a guide with questions": GUIDE.replace("## Other codes", "## How can I tell it from a reset?"),
+    "a guide with Windows line ends": GUIDE.replace("\n", "\r\n"),
+}
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_a_page_that_explains_what_it_quotes_is_documentation(tmp_path, name):
+    """However many lines of a log follow each other in it."""
+    (tmp_path / "guide.md").write_bytes(EXPLAINED[name].encode())
+    report = triage([tmp_path])
+    assert report.status == "unknown"
+    assert [each.kind for each in report.set_aside] == ["documentation"]
+
+
 PASTES = {
     "an issue with its template": "### Your current environment\n\nSee [docs](a) and [more](b).\n\n### 🐛 Describe the bug\n\n```text\n" + FALLEN + "\n```\n",
     "a few words and a fence": "# GPU job dies\n\nAfter the upgrade we see:\n\n```\n" + FALLEN + "\n```\n\n**Any idea?**\n",
     "a page full of log lines": "# Notes\n\nSee [a](b) and [c](d).\n\n## Then\n\n```\n" + KERNEL * 12 + "```\n\n## And\n\nMore.\n",
     "sections of a report": "# Node down\n\n## Environment\n\n`p5.48xlarge`, [AMI](x), [driver](y)\n\n## Logs\n\n```\n" + KERNEL + "```\n\n## What I tried\n\nReboot.\n",
+    "a report with many headings, told in the first person": WITH_I,
+    "a report that asks": GUIDE + "\nAny idea what to do?\n",
+    "a report of what somebody sees": GUIDE.replace("All of them", "We see these on three nodes. All of them"),
+    "a report in Chinese": GUIDE.replace("All of them", "我们的节点 All of them"),
+    "a page whose log stands between its sentences": GUIDE.replace("```text\n", "").replace("```\n", ""),
+    "a page with far more log than words": GUIDE.replace(XID_LINES, XID_LINES * 8),
+    "an incident": GUIDE.replace("## Other codes", "## Timeline"),
+    "a page with fewer headings": GUIDE.replace("## Other codes", "More:").replace("## What should I do", "What to do"),
     "quoted mail": "> # Hi\n>\n> " + KERNEL,
 }  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 A folder that somebody hands over often is a repository: logs, and beside them alerting rules, runbooks and tests that
 quote the very messages that the catalogue looks for. What a file is, is told from its content. In doubt it is read: a
-page with lines of a log in it is taken for the paste of somebody who needs help, not for documentation.
+page with lines of a log in it is taken for the paste of somebody who needs help, unless it clearly explains them.
 """
 
 from __future__ import annotations
@@ -119,13 +119,27 @@ _ASKS = re.compile(
 # Where a page quotes lines of a log, these headings too say that it is about one incident.
 _TELLS = re.compile(
     rb"(?im)^#{1,6} +(?:full |relevant |my |our |the )?(?:logs?|output|environment|versions?|setup|question|problem|"
-    rb"what (?:i|we) (?:tried|see|did)|symptoms?)\b[^\n]{0,20}$"
+    rb"what (?:i|we) (?:tried|see|did)|symptoms?|timeline|incident|post-?mortem)\b[^\n]{0,20}$"
 )
+# Whoever tells what befell them says "I", or asks; documentation says "I" only in the questions that it answers.
+_PERSON = re.compile(
+    rb"(?i:\b(?:do|does|can|should|could|may|must|shall|will|would|am) )?\bI(?:['\xe2][^ ]{1,5})? [a-z]"
+    rb"|(?i:\bwe (?:are seeing|see|saw|get|got|observed?|noticed|encountered|hit)\b)"
+    rb"|(?i:\bany (?:idea|help|suggestion|clue)s?\b)"
+    rb"|\xe6\x88\x91|\xe8\xaf\xb7\xe9\x97\xae|\xe7\xa7\x81"
+)
+_QUESTION = re.compile(rb"(?i:(?:do|does|can|should|could|may|must|shall|will|would|am) I)")
 _PAGE_HINTS = (b"```", b"~~~", b"](", b"**", b"`", b"|-", b"| -", b"\n.. ")
 _PAGE_BEGINS = (b"#", b"<!--", b"---\n", b"[![", b"<p", b"<h1", b"<div", b"![")
 SMALL_SHARE, TINY_SHARE = 0.15, 0.05
 LONG_RUN = 4
 SURE_MARKS = 3
+# A page that explains has at least so many headings, and next to no line of a log outside its code.
+CLEARLY_HEADED, LOOSE_LOGS, HALF = 4, 2, 0.5
+FEW_WORDS = 3
+
+
+_EXPLANATION = Document("documentation", "a page of documentation (Markdown)")
 
 
 def document_in(sample: bytes) -> Document | None:
@@ -150,7 +164,7 @@ def document_in(sample: bytes) -> Document | None:
     lines = sample.count(b"\n") - sample.count(b"\n\n") + 1
     logs = len(LOG_LINE.findall(sample))
     if logs > SMALL_SHARE * lines:
-        return None
+        return _EXPLANATION if logs < HALF * lines and _explains(sample) else None
     return _page(sample, lines, logs) or _code(sample, languages, logs) or _structured(sample, formats, lines, logs)
 
 
@@ -173,16 +187,39 @@ def _page(sample: bytes, lines: int, logs: int) -> Document | None:
     """Tell documentation from the page of somebody who pastes a log with some words around it."""
     if _DIRECTIVE.search(sample) and logs <= TINY_SHARE * lines:
         return Document("documentation", "a page of documentation (reStructuredText)")
-    headings = len(_HEADING.findall(sample))
-    if not headings or not _MARKUP.search(sample) or not sample.lstrip(b"\xef\xbb\xbf \r\n").startswith(_PAGE_BEGINS):
+    headings = len(_HEADING.findall(sample)) if _begins_like_page(sample) else 0
+    if not headings or not _MARKUP.search(sample):
         return None
     prose = _without_fences(sample)
     structure = min(headings, 3) + 2 * bool(_TABLE.search(prose)) + (len(_LINK.findall(prose)) >= 2)
     if structure < 2 + bool(logs) or _ASKS.search(prose) or (logs and _TELLS.search(prose)):
         return None
-    if logs > TINY_SHARE * lines and (logs > SMALL_SHARE * lines or _longest_run(sample) >= LONG_RUN):
+    if logs > TINY_SHARE * lines and _longest_run(sample) >= LONG_RUN and not _explains(sample):
         return None
-    return Document("documentation", "a page of documentation (Markdown)")
+    return _EXPLANATION
+
+
+def _begins_like_page(sample: bytes) -> bool:
+    return sample.lstrip(b"\xef\xbb\xbf \r\n").startswith(_PAGE_BEGINS)
+
+
+def _explains(sample: bytes) -> bool:
+    """Say whether a page quotes logs in order to explain them, however many lines of them follow each other.
+
+    Such a page has several headings, keeps what it quotes in code, says more about it than it quotes, and speaks of
+    nobody's own case.
+    """
+    if not _begins_like_page(sample):
+        return False
+    parts = _FENCE.split(sample)
+    prose = b"".join(parts[::2])
+    if len(_HEADING.findall(prose)) < CLEARLY_HEADED or len(LOG_LINE.findall(prose)) > LOOSE_LOGS:
+        return False
+    quoted = sum(len(part) for part in parts[1::2] if LOG_LINE.search(part))
+    told = sum(len(line) for line in prose.split(b"\n") if line.count(b" ") >= FEW_WORDS and line[:1] not in b"#|<[")
+    if told < quoted or _ASKS.search(prose) or _TELLS.search(prose):
+        return False
+    return all(_QUESTION.match(each[0]) for each in _PERSON.finditer(prose))
 
 
 def _without_fences(sample: bytes) -> bytes:
