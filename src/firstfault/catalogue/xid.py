@@ -183,7 +183,8 @@ def _reported(code: int, row: XidCode, origin: XidOrigin) -> Signature:
             rf"(?:XidCriticalError: Xid={code}(?: on |, )|NvidiaXID{code}(?:Error|Warning)\b|\bErrorCode:{code} PCI:"
             rf"|DCGM_FI_DEV_XID_ERRORS\{{[^}}]*\}} {code}(?:\.0)?\s*$|Detected XID {code} for GPU"
             rf"|DCGM_EXP_XID_ERRORS_COUNT\{{[^}}]*xid=\"{code}\"[^}}]*\}} [1-9]|NVRM: Xid {code}: "
-            rf"|\bXID {code}(?:\.\d+)? .*detected on GPU|RC all channels for critical error {code}\.)"
+            rf"|\bXID {code}(?:\.\d+)? .*detected on GPU|RC all channels for critical error {code}\."
+            rf"|XidCriticalError\s+True\s.*\"{code}\":true)"
         ),
         role=Role.ROOT,
         strength=round(_strength(row, origin) * 0.85, 2),
@@ -213,6 +214,11 @@ def _reported(code: int, row: XidCode, origin: XidOrigin) -> Signature:
                 text=f"XID {code} (err status 0x00000000) detected on GPU PCI:0019:01:00",
                 program="gpud",
                 source="leptonai/gpud pull request 1174",
+            ),
+            Sample(
+                text=f'  XidCriticalError   True   Mon, 23 Jun 2025 18:45:43 +0000   {{"{code}":true}}   6e43a052',
+                program="GKE device plugin",
+                source="GoogleCloudPlatform/container-engine-accelerators pull request 497",
             ),
             Sample(
                 text=f"ErrorCode:{code} PCI:0000:c3:00.0 GPU_UUID:GPU-8f6a1c3e Recommended Action=RESTART_BM",
