@@ -27,8 +27,13 @@ LINE_TOLERANCE = 60
 ENOUGH = 0.62
 ENOUGH_NAMED = 0.52
 SAME_LINE = 0.85
-# That a program raised is what any reading of the exception's text says more exactly.
-GENERAL = frozenset({"workload.rank.exception/traceback-final-line"})
+# How little a signature says of its line: that a program raised, or which one did, any reading of the exception's text
+# says more exactly.
+GENERAL = {
+    "workload.rank.exception/traceback-final-line": 2,
+    "workload.vllm.other/derived-raised-inside": 1,
+    "workload.vllm.other/speaks-of-vllm": 1,
+}
 # A mere suspicion explains nothing that is better seen than itself.
 SUSPICION = 0.35
 # Among causes that none explains, one that is seen almost as well and began earlier is the first.
@@ -137,9 +142,10 @@ def _explanation(earlier: Candidate, later: Candidate, rules: _Rules) -> str | N
         return None
     why, enough = found
     if _same_line(earlier.first, later.first):
-        if earlier.first.signature in GENERAL:
+        general = GENERAL.get(earlier.first.signature, 0)
+        if general > GENERAL.get(later.first.signature, 0):
             return None
-        if later.first.signature not in GENERAL:
+        if general == GENERAL.get(later.first.signature, 0):
             enough = max(enough, SAME_LINE)  # two readings of one line: the surer one
     if earlier.support < SUSPICION:
         enough = 1.0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from firstfault.diagnosis.raised import RAISED_RULES
 from firstfault.diagnosis.stack import STACK_RULES
 from firstfault.diagnosis.watching import WATCHING_RULES
 from firstfault.model import Observation, Role
@@ -22,7 +23,7 @@ __all__ = ["derive"]
 
 def derive(facts: Facts) -> list[Observation]:
     """Run every rule."""
-    return [item for rule in (*_RULES, *STACK_RULES, *WATCHING_RULES) for item in rule(facts)]
+    return [item for rule in (*_RULES, *RAISED_RULES, *STACK_RULES, *WATCHING_RULES) for item in rule(facts)]
 
 
 def _derived(line: Observation, cause: str, rule: str, strength: float, **fields: str) -> Observation:

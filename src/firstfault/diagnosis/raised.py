@@ -1,0 +1,60 @@
+"""Whose exception it is: a traceback through the files of an inference server names the program that failed.
+
+Rules in the sense of `derive`: they look at the facts and return observations that cite the line they rest on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from firstfault.model import Observation, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from firstfault.diagnosis.facts import Facts
+
+__all__ = ["RAISED_RULES"]
+
+_ANY_EXCEPTION = "workload.rank.exception/traceback-final-line"
+# Frames stand right above the exception; lines of other processes come between them.
+_ABOVE = 24
+
+
+def _raised_inside_vllm(facts: Facts) -> list[Observation]:
+    """An exception of no card's own, with frames of vLLM right above it: vLLM failed, not the user's program."""
+    frames: dict[str, list[int]] = {}
+    for item in facts.signals.get("vllm.frame", ()):
+        frames.setdefault(item.source, []).append(item.line or 0)
+    found = []
+    for item in facts.faults:
+        if item.signature == _ANY_EXCEPTION and _is_right_below(item, frames.get(item.source, [])):
+            found.append(_of_vllm(item, "raised-inside", 0.6))
+    return found[:1]
+
+
+def _is_right_below(item: Observation, lines: list[int]) -> bool:
+    line = item.line or 0
+    before = bisect_left(lines, line) - 1
+    return before >= 0 and line - lines[before] <= _ABOVE
+
+
+def _cut_short_inside_vllm(facts: Facts) -> list[Observation]:
+    """Frames of vLLM without the line that names the exception, and no line that names any fault."""
+    frames = facts.signals.get("vllm.frame")
+    if not frames or facts.has("vllm.serving") or any(item.role is Role.ROOT for item in facts.faults):
+        return []
+    return [_of_vllm(frames[-1], "traceback-cut-short", 0.3)]
+
+
+def _of_vllm(line: Observation, rule: str, strength: float) -> Observation:
+    cause = "workload.vllm.other"
+    return msgspec.structs.replace(
+        line, signature=f"{cause}/derived-{rule}", cause=cause, role=Role.ROOT, strength=strength
+    )
+
+
+RAISED_RULES: tuple[Callable[[Facts], list[Observation]], ...] = (_raised_inside_vllm, _cut_short_inside_vllm)
