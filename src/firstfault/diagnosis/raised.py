@@ -29,11 +29,10 @@ def _raised_inside_vllm(facts: Facts) -> list[Observation]:
     frames: dict[str, list[int]] = {}
     for item in facts.signals.get("vllm.frame", ()):
         frames.setdefault(item.source, []).append(item.line or 0)
-    found = []
     for item in facts.faults:
         if item.signature == _ANY_EXCEPTION and _is_right_below(item, frames.get(item.source, [])):
-            found.append(_of_vllm(item, "raised-inside", 0.6))
-    return found[:1]
+            return [_of_vllm(item, "raised-inside", 0.6)]
+    return []
 
 
 def _is_right_below(item: Observation, lines: list[int]) -> bool:
