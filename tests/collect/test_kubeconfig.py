@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
+import json
+import os
+import shutil
+import ssl
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import yaml
 from click.testing import CliRunner
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from firstfault.cli.audit import audit
-from firstfault.collect.kube import KubeReader
+from firstfault.collect.kube import KubeError, KubeReader
+from firstfault.collect.kubeconfig import read_kubeconfig
 from firstfault.errors import InputError
 from support.kube_api import KubeApi
 
@@ -130,3 +144,192 @@ def test_audit_of_a_cluster_that_shows_nothing_names_the_first_refusal(kube):
     assert isinstance(result.exception, InputError)
     assert "403" in result.exception.what
     assert "--permissions" in result.exception.todo
+
+
+def entry(kind, name, **body):
+    return {f"{kind}s": [{"name": name, kind: body}]}
+
+
+@pytest.fixture
+def put(tmp_path, monkeypatch):
+    """Write kubeconfigs into folders of their own and name all of them in KUBECONFIG, after one that is not there."""
+
+    def write_all(**files):
+        paths = [str(tmp_path / "nowhere")]
+        for name, content in files.items():
+            path = tmp_path / name / "config"
+            path.parent.mkdir()
+            path.write_text(yaml.safe_dump(content))
+            paths.append(str(path))
+        monkeypatch.setenv("KUBECONFIG", os.pathsep.join(paths))
+
+    return write_all
+
+
+def test_several_files_are_one_as_kubectl_has_it(put, tmp_path):
+    """The first file that defines something counts, and a path is relative to the file in which it stands."""
+    token = tmp_path / "b" / "token"
+    put(
+        a=entry("context", "x", cluster="c", user="u", namespace="train") | {"current-context": "x"},
+        b=entry("user", "u", tokenFile="token") | entry("context", "x", cluster="no"),
+        c=entry("cluster", "c", server="http://c") | entry("user", "u", token="no") | {"current-context": "no"},
+    )
+    token.write_text("t")
+    access = read_kubeconfig(None)
+    assert access.config.namespace == "train"
+    assert access.config.cluster.server == "http://c"
+    assert access.config.user.token_file == str(token)
+    if shutil.which("kubectl"):
+        told = subprocess.run(["kubectl", "config", "view", "--minify", "-o", "json"], capture_output=True, check=True)
+        seen = json.loads(told.stdout)
+        assert seen["clusters"][0]["cluster"]["server"] == access.config.cluster.server
+        # kubectl shows paths as they stand in their file.
+        assert str(token.parent / seen["users"][0]["user"]["tokenFile"]) == access.config.user.token_file
+        assert seen["contexts"][0]["context"]["namespace"] == access.config.namespace
+
+
+def test_file_among_several_that_is_none_is_named(put, tmp_path):
+    put(a=config(user={}), b=["x"])
+    assert str(tmp_path / "b" / "config") in problem()
+
+
+def test_no_file_at_all_is_said(monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/a:{tmp_path}/b")
+    assert f"{tmp_path}/a, {tmp_path}/b: there is no such file" in problem()
+
+
+@pytest.mark.parametrize("users", [[{"name": "u", "user": "x"}], [{"user": {}}], ["u"], {"u": {}}])
+def test_users_that_are_none_are_refused(write, users):
+    write({**config(user={}), "users": users})
+    assert "no mapping with clusters, contexts and users" in problem()
+
+
+@pytest.mark.parametrize("command", ["./bin/login", "../a/bin/login", "login"])
+def test_command_of_a_plugin_is_relative_to_its_file_or_sought_in_path(put, tmp_path, monkeypatch, command):
+    monkeypatch.chdir("/")
+    put(a=config(user={"exec": {"apiVersion": V1, "command": command}}))
+    program = tmp_path / "a" / "bin" / "login"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho \'{"status": {"token": "t"}}\'\n')
+    program.chmod(0o755)
+    if command == "login":
+        monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    assert read_kubeconfig(None).config.user.token == "t"
+
+
+def told_of_the_cluster(write, tmp_path, *, wanted, **cluster):
+    """Return what a plugin reads of the cluster in its environment."""
+    said = tmp_path / "said"
+    shell = f'printf %s "$KUBERNETES_EXEC_INFO" > {said}; echo \'{{"status": {{"token": "t"}}}}\''
+    content = config(user={"exec": plugin(shell)["exec"] | {"provideClusterInfo": wanted}})
+    content["clusters"][0]["cluster"] |= cluster
+    write(content)
+    read_kubeconfig(None)
+    return json.loads(said.read_text())["spec"]
+
+
+def test_plugin_that_wants_to_know_the_cluster_is_told(write, tmp_path):
+    (tmp_path / "ca.crt").write_text("PEM")
+    own = [{"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}]
+    spec = told_of_the_cluster(
+        write, tmp_path, wanted=True, extensions=own, **{"certificate-authority": "ca.crt", "tls-server-name": "k"}
+    )
+    assert spec == {
+        "interactive": False,
+        "cluster": {
+            "server": "http://127.0.0.1:1", "tls-server-name": "k", "config": {"audience": "x"},
+            "certificate-authority-data": base64.b64encode(b"PEM").decode(),
+        },
+    }  # fmt: skip
+    assert told_of_the_cluster(write, tmp_path, wanted=False) == {"interactive": False}
+
+
+def test_certificate_authority_that_is_not_there_is_named_to_nobody_but_the_user(write, tmp_path):
+    with pytest.raises(InputError, match=r"gone\.crt of the kubeconfig: No such file"):
+        told_of_the_cluster(write, tmp_path, wanted=True, **{"certificate-authority": "gone.crt"})
+
+
+def test_plugin_that_always_talks_is_refused(write):
+    write(config(user={"exec": plugin("true")["exec"] | {"interactiveMode": "Always"}}))
+    assert "interactiveMode: Always" in problem()
+
+
+def counting(tmp_path, then="true"):
+    """A plugin that answers t-1, t-2, …; `then` runs before each but the first."""
+    count = tmp_path / "count"
+    return plugin(
+        f"if [ -e {count} ]; then {then}; fi; echo x >> {count}; n=$(wc -l < {count}); "
+        'echo "{\\"status\\": {\\"token\\": \\"t-$(($n))\\"}}"'
+    )
+
+
+def test_token_that_lapsed_is_renewed_once(write, tmp_path):
+    """Many threads that are refused at once get one new token; one that is refused again is an error."""
+    with KubeApi() as api:
+        write(config(user=counting(tmp_path), server=api.url))
+        with KubeReader() as kube:
+            api.tokens = {"t-2"}
+            with ThreadPoolExecutor(8) as pool:
+                answers = list(pool.map(lambda _: list(kube.items("/api/v1/nodes")), range(16)))
+            assert answers == [[]] * 16
+            assert (tmp_path / "count").read_text() == "x\n" * 2
+            api.tokens = {"another"}
+            with pytest.raises(KubeError, match="401") as caught:
+                list(kube.items("/api/v1/nodes"))
+            assert caught.value.status == 401
+            assert (tmp_path / "count").read_text() == "x\n" * 3
+
+
+def test_renewal_that_fails_is_said_and_not_tried_again(write, tmp_path):
+    tried = tmp_path / "tried"
+    with KubeApi() as api:
+        write(config(user=counting(tmp_path, f"echo x >> {tried}; echo expired >&2; exit 1"), server=api.url))
+        with KubeReader() as kube:
+            api.tokens = {"t-2"}
+            for _ in range(3):
+                with pytest.raises(KubeError, match="exit code 1: expired"):
+                    list(kube.items("/api/v1/nodes"))
+    assert tried.read_text() == "x\n"
+
+
+def test_name_in_the_certificate_may_be_another_than_the_address(write, tmp_path):
+    """As behind a tunnel to a private endpoint: `tls-server-name` is what the certificate is checked against."""
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    make_certificate(certificate, key, "cluster.example")
+    with KubeApi() as api:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        api.server.socket = context.wrap_socket(api.server.socket, server_side=True)
+        content = config(user={"token": "t"}, server=api.url.replace("http:", "https:"))
+        content["clusters"][0]["cluster"]["certificate-authority"] = "tls.crt"
+        write(content)
+        with KubeReader() as kube, pytest.raises(KubeError, match="mismatch"):
+            list(kube.items("/api/v1/nodes"))
+        content["clusters"][0]["cluster"]["tls-server-name"] = "cluster.example"
+        write(content)
+        with KubeReader() as kube:
+            assert list(kube.items("/api/v1/nodes")) == []
+
+
+def make_certificate(certificate, key, name):
+    """Write a certificate for a name that signs itself."""
+    private = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(private.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(private, hashes.SHA256())
+    )
+    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    key.write_bytes(
+        private.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )

@@ -65,6 +65,7 @@ class KubeApi:
         objects: (plural, namespace or "", name) -> object.
         logs: (namespace, pod, container, previous) -> text.
         requests: (method, path with query) of every request, in order.
+        tokens: Bearer tokens that are let in; everybody is while it is empty.
         failures: list of [method prefix, path prefix, status, how many times, headers].
         on_create: Called with (plural, object) after a POST; tests let a controller act there.
     """
@@ -74,6 +75,7 @@ class KubeApi:
         self.logs: dict[tuple[str, str, str, bool], str] = {}
         self.requests: list[tuple[str, str]] = []
         self.failures: list[list[Any]] = []
+        self.tokens: set[str] = set()
         self.on_create = lambda plural, obj: None
         self.on_delete = lambda plural, obj: None
         self.lock = threading.RLock()
@@ -149,6 +151,9 @@ class KubeApi:
         body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
         with self.lock:
             self.requests.append((method, request.path))
+            if self.tokens and request.headers.get("Authorization", "").removeprefix("Bearer ") not in self.tokens:
+                self.status(request, 401, "Unauthorized")
+                return
             for failure in self.failures:
                 wanted, prefix, status, times, headers = failure
                 if times > 0 and method.startswith(wanted) and parts.path.startswith(prefix):

@@ -71,10 +71,6 @@ class Cluster(KubeReader):
         return True
 
     def _write(self, method: str, path: str, **arguments: Any) -> None:
-        try:
-            response = self._http.request(method, path, **arguments)
-        except self._transport_error as error:
-            what = f"{method} {path}: no answer from the API server: {error or type(error).__name__}"
-            raise KubeError(what, "check the network path and the API server's endpoint") from error
+        response = self._send(method, path, **arguments)
         if response.status_code >= 400:
             raise self._refused(path, response, method)

@@ -54,16 +54,24 @@ class KubeReader:
                 f"reading a live cluster needs the extra `live` ({error})", "pip install 'firstfault[live]'"
             ) from error
         self._transport_error = (httpx2.HTTPError, httpx2.InvalidURL, ConfigError)
-        config = read_kubeconfig(context)
+        access = read_kubeconfig(context)
+        config = access.config
         self.namespace: str = config.namespace
         try:
-            self._http = Client(config, ConnectionParams(timeout=httpx2.Timeout(TIMEOUT_S)))
+            self._http = Client(config, ConnectionParams(timeout=httpx2.Timeout(TIMEOUT_S), proxy=access.proxy))
         except (ConfigError, httpx2.InvalidURL, OSError, ValueError) as error:
             raise InputError(
                 f"no usable Kubernetes configuration: context {config.context_name!r}, server "
                 f"{config.cluster.server}: {error}",
                 "mend its address, certificates or credentials; `kubectl config view` shows the entry",
             ) from error
+        if access.plugin is not None and config.user is not None and config.user.token:
+            from firstfault.collect.login import PluginAuth  # noqa: PLC0415 - see above
+
+            self._http.auth = PluginAuth(access.plugin, config.user.token)
+        if access.server_name:
+            name = {"sni_hostname": access.server_name}
+            self._http.event_hooks = {"request": [lambda request: request.extensions.update(name)]}
 
     def __enter__(self) -> Self:
         return self
@@ -71,13 +79,23 @@ class KubeReader:
     def __exit__(self, *exc: object) -> None:
         self._http.close()
 
+    def _send(self, method: str, path: str, **arguments: Any) -> Any:
+        """Return the answer to one request, whatever it says.
+
+        Raises:
+            KubeError: There is none, or the credential plugin gives no other token for one that has lapsed.
+        """
+        try:
+            return self._http.request(method, path, **arguments)
+        except InputError as error:
+            raise KubeError(f"{method} {path}: {error.what}", error.todo, 401) from error
+        except self._transport_error as error:
+            what = f"{method} {path}: no answer from the API server: {error or type(error).__name__}"
+            raise KubeError(what, "check the network path and the API server's endpoint") from error
+
     def _get(self, path: str, params: dict[str, Any]) -> Any:
         for attempt in range(RETRIES_WHEN_THROTTLED + 1):
-            try:
-                response = self._http.get(path, params={key: value for key, value in params.items() if value})
-            except self._transport_error as error:
-                what = f"GET {path}: no answer from the API server: {error or type(error).__name__}"
-                raise KubeError(what, "check the network path and the API server's endpoint") from error
+            response = self._send("GET", path, params={key: value for key, value in params.items() if value})
             if response.status_code == 429 and attempt < RETRIES_WHEN_THROTTLED:
                 wait = response.headers.get("Retry-After", "1")
                 time.sleep(min(float(wait) if wait.isdigit() else 1.0, MAX_RETRY_AFTER_S))

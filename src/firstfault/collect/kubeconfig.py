@@ -1,38 +1,50 @@
-"""Reads the kubeconfig, and logs in by its credential plugin, with errors that say what is wrong with which of them.
+"""Reads the kubeconfig as kubectl does, with errors that say what is wrong with which file.
 
-lightkube reads the file; what it takes for granted (entries that refer to each other, a user, a plugin that succeeds)
-is checked here. The plugin is run here because lightkube knows only the beta of its protocol, while `v1` has been what
-current tools write since Kubernetes 1.22: https://kubernetes.io/docs/reference/config-api/client-authentication.v1/
+lightkube makes the client of it. What it does not do is done here: several files in KUBECONFIG, paths relative to the
+file that names them, and the checks of what it takes for granted (entries that refer to each other, a user). The rules:
+https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import os
-import shlex
-import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from firstfault.errors import InputError
-from firstfault.model.redact import redact
-from firstfault.model.safe_text import safe_text
 
 if TYPE_CHECKING:
     from lightkube.config.kubeconfig import KubeConfig, SingleConfig
-    from lightkube.config.models import User, UserExec
 
-__all__ = ["read_kubeconfig"]
+    from firstfault.collect.login import Plugin
 
-PLUGIN_TIMEOUT_S = 60
-MOST_OF_STDERR = 500
-_GROUP = "client.authentication.k8s.io/"
-_VERSIONS = ("v1", "v1beta1", "v1alpha1")
+__all__ = ["Access", "read_kubeconfig"]
+
+DEFAULT = "~/.kube/config"
+_KINDS = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
+# Of each kind, what is a path, relative to the file in which it stands.
+_PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _CHOOSE = "set KUBECONFIG or --context; `kubectl config get-contexts` lists what there is"
+_NO_MAPPING = "it is no mapping with clusters, contexts and users"
 
 
-def read_kubeconfig(context: str | None) -> SingleConfig:
+class Access(NamedTuple):
+    """How to reach a cluster.
+
+    Attributes:
+        config: Cluster, user and namespace; of a user with a plugin, what the plugin answered.
+        plugin: What to ask for another token, if there is such a thing.
+        proxy: Address of the proxy on the way; None for that of the environment.
+        server_name: Name in the server's certificate, where it is not that of the address.
+    """
+
+    config: SingleConfig
+    plugin: Plugin | None = None
+    proxy: str | None = None
+    server_name: str | None = None
+
+
+def read_kubeconfig(context: str | None) -> Access:
     """Return the cluster and the credentials of a context; a credential plugin has been run.
 
     Args:
@@ -41,49 +53,125 @@ def read_kubeconfig(context: str | None) -> SingleConfig:
     Raises:
         InputError: There is no kubeconfig, it is not one, it contradicts itself, or its plugin does not log in.
     """
-    from lightkube.config.models import User  # noqa: PLC0415 - heavy, and only needed for live evidence
+    from lightkube.config.kubeconfig import KubeConfig  # noqa: PLC0415 - heavy, and only needed for live evidence
+    from lightkube.config.models import User  # noqa: PLC0415
     from lightkube.core.exceptions import ConfigError  # noqa: PLC0415
 
-    config, where = _load()
+    raw, where = _load()
     try:
+        config = KubeConfig.from_service_account() if raw is None else KubeConfig.from_dict(raw, fname=where)
         _refuse_loose_ends(config, context, where)
         single = config.get(context)
-    except ConfigError as error:
-        raise InputError(f"no usable Kubernetes configuration in {where}: {error}", _CHOOSE) from error
+    except (ConfigError, KeyError, AttributeError, TypeError, ValueError) as error:
+        problem = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise _unusable(where, problem) from error
     assert single is not None  # only with a default, which is not given
+    cluster = _entry(raw, "clusters", single.context.cluster)
+    access = Access(single, proxy=cluster.get("proxy-url") or None, server_name=cluster.get("tls-server-name") or None)
     if single.user is None:
-        return single._replace(user=User())
-    return single._replace(user=_log_in(single.user.exec)) if single.user.exec else single
+        return access._replace(config=single._replace(user=User()))
+    return _logged_in(access, raw) if single.user.exec else access
 
 
-def _load() -> tuple[KubeConfig, str]:
-    """Return the configuration and where it was read."""
-    import yaml  # noqa: PLC0415 - heavy, and only needed for live evidence
-    from lightkube import KubeConfig  # noqa: PLC0415
-    from lightkube.config.kubeconfig import SERVICE_ACCOUNT  # noqa: PLC0415
-    from lightkube.core.exceptions import ConfigError  # noqa: PLC0415
+def _logged_in(access: Access, raw: dict[str, Any] | None) -> Access:
+    """Run the credential plugin of the user."""
+    import msgspec  # noqa: PLC0415 - see above
 
-    named = os.environ.get("KUBECONFIG", "")
-    inside = Path(SERVICE_ACCOUNT, "token").exists()
-    where = SERVICE_ACCOUNT if inside else named or "~/.kube/config"
+    from firstfault.collect.login import Plugin, exec_cluster  # noqa: PLC0415
+
+    context = access.config.context
     try:
-        return (KubeConfig.from_service_account() if inside else KubeConfig.from_file(where)), where
-    except KeyError as error:
-        problem = f"{error} is missing"
-    except (AttributeError, TypeError):
-        problem = "it is no mapping with clusters, contexts and users"
+        plugin = msgspec.convert(_entry(raw, "users", context.user or "")["exec"], Plugin)
+    except msgspec.ValidationError as error:
+        raise _unusable(str(access.config.fname), f"the `exec` of its user {context.user!r}: {error}") from error
+    if plugin.provide_cluster_info:
+        plugin.cluster = exec_cluster(_entry(raw, "clusters", context.cluster))
+    return access._replace(config=access.config._replace(user=plugin.log_in()), plugin=plugin)
+
+
+def _entry(raw: dict[str, Any] | None, kind: str, name: str) -> dict[str, Any]:
+    """Return an entry of the files as it stands there; an empty one where there are no files."""
+    key = dict(_KINDS)[kind]
+    return next((each[key] for each in (raw or {}).get(kind, []) if each["name"] == name), {})
+
+
+def _load() -> tuple[dict[str, Any] | None, str]:
+    """Return the files as one, and where they were read; None for the service account of a Pod."""
+    from lightkube.config.kubeconfig import SERVICE_ACCOUNT  # noqa: PLC0415 - see above
+
+    named = [name for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name] or [DEFAULT]
+    files = {name: Path(name).expanduser() for name in named}  # each once
+    there = {name: path for name, path in files.items() if path.exists()}
+    if not there:
+        if Path(SERVICE_ACCOUNT, "token").exists():
+            return None, SERVICE_ACCOUNT
+        raise _unusable(", ".join(named), "there is no such file")
+    # As kubectl has it: files that are not there are passed over, and of what several define, the first counts.
+    merged: dict[str, Any] = {kind: [] for kind, _ in _KINDS}
+    for name, path in there.items():
+        _add(merged, _parse(name, path), path.absolute().parent)
+    where = ", ".join(there)
+    if not merged["contexts"]:
+        raise _unusable(where, f"{_NO_MAPPING}: there is no context in it")
+    return merged, where
+
+
+def _parse(name: str, path: Path) -> dict[str, Any]:
+    import yaml  # noqa: PLC0415 - heavy, and only needed for live evidence
+
+    try:
+        content = yaml.safe_load(path.read_text())
     except yaml.YAMLError as error:
-        problem = f"it is no YAML: {' '.join(str(error).split())}"
-    except (ConfigError, OSError, ValueError) as error:
-        problem = str(error)
-    todo = _CHOOSE
-    if os.pathsep in named:
-        todo = "KUBECONFIG lists several files: `kubectl config view --flatten --raw > FILE`, then KUBECONFIG=FILE"
-    raise InputError(f"no usable Kubernetes configuration in {where}: {problem}", todo)
+        raise _unusable(name, f"it is no YAML: {' '.join(str(error).split())}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise _unusable(name, str(error)) from error
+    lists = [content.get(kind) or [] for kind, _ in _KINDS] if isinstance(content, dict) else [None]
+    if content is None:  # an empty file
+        return {}
+    whole = all(isinstance(each, list) and all(map(_is_entry, each)) for each in lists)
+    if not whole:
+        raise _unusable(name, _NO_MAPPING)
+    return dict(content)
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("name"), str)
+        and all(isinstance(entry.get(key) or {}, dict) for _, key in _KINDS)
+    )
+
+
+def _add(merged: dict[str, Any], content: dict[str, Any], folder: Path) -> None:
+    """Add what a file defines and none before it did."""
+    if content.get("current-context") and not merged.get("current-context"):
+        merged["current-context"] = content["current-context"]
+    for kind, key in _KINDS:
+        known = {each["name"] for each in merged[kind]}
+        for each in content.get(kind) or []:
+            if each["name"] not in known:
+                known.add(each["name"])
+                merged[kind].append({"name": each["name"], key: _absolute(each.get(key) or {}, folder)})
+
+
+def _absolute(body: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Resolve the paths of an entry; of a plugin's command only one that is no bare name, which is sought in PATH."""
+    found = dict(body)
+    for key in _PATHS:
+        if isinstance(found.get(key), str) and found[key]:
+            found[key] = str(folder / found[key])
+    plugin = found.get("exec")
+    if isinstance(plugin, dict) and isinstance(plugin.get("command"), str) and os.sep in plugin["command"]:
+        found["exec"] = plugin | {"command": str(folder / plugin["command"])}
+    return found
+
+
+def _unusable(where: str, problem: str) -> InputError:
+    return InputError(f"no usable Kubernetes configuration in {where}: {problem}", _CHOOSE)
 
 
 def _refuse_loose_ends(config: KubeConfig, context: str | None, where: str) -> None:
-    """Refuse a context whose cluster or user the file does not define.
+    """Refuse a context whose cluster or user no file defines.
 
     Raises:
         InputError: Names both.
@@ -96,79 +184,6 @@ def _refuse_loose_ends(config: KubeConfig, context: str | None, where: str) -> N
         if wanted and wanted not in there:
             raise InputError(
                 f"no usable Kubernetes configuration in {where}: its context {name!r} names the {kind} {wanted!r}, "
-                "which the file does not define",
+                "which is not defined there",
                 "write the entry anew (on EKS: `aws eks update-kubeconfig --name CLUSTER`), or use another --context",
             )
-
-
-def _log_in(plugin: UserExec) -> User:
-    """Run the credential plugin and return what it answered, as a user.
-
-    Raises:
-        InputError: It is not there, fails, or answers no credentials.
-    """
-    from lightkube.config.models import User  # noqa: PLC0415
-
-    status = _answer(plugin, _run(plugin))
-    token, certificate, key = (status.get(n) for n in ("token", "clientCertificateData", "clientKeyData"))
-    if not (isinstance(token, str) and token) and not (isinstance(certificate, str) and isinstance(key, str)):
-        raise _plugin_error(plugin, "it answered neither a token nor a certificate with its key")
-    return User(
-        token=token if isinstance(token, str) else None,
-        # The plugin answers PEM where a kubeconfig has base64 of it.
-        client_cert_data=base64.b64encode(certificate.encode()).decode() if isinstance(certificate, str) else None,
-        client_key_data=base64.b64encode(key.encode()).decode() if isinstance(key, str) else None,
-    )
-
-
-def _run(plugin: UserExec) -> bytes:
-    """Return the standard output of the plugin; it is told that nobody is there to be asked."""
-    version = plugin.apiVersion.removeprefix(_GROUP)
-    if version not in _VERSIONS:
-        raise _plugin_error(
-            plugin, f"it speaks {plugin.apiVersion}, and only {', '.join(_GROUP + v for v in _VERSIONS)} are known"
-        )
-    asked = {"kind": "ExecCredential", "apiVersion": plugin.apiVersion, "spec": {"interactive": False}}
-    environ = {**os.environ, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
-    environ |= {each.name: each.value for each in plugin.env or []}
-    argv = [plugin.command, *(plugin.args or [])]
-    try:
-        done = subprocess.run(
-            argv, env=environ, stdin=subprocess.DEVNULL, capture_output=True, timeout=PLUGIN_TIMEOUT_S, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise _plugin_error(plugin, f"it gave no answer within {PLUGIN_TIMEOUT_S} s") from error
-    except (OSError, ValueError) as error:
-        hint = f"install {plugin.command}, or put it on the PATH"
-        why = f"it cannot be started: {getattr(error, 'strerror', None) or error}"
-        raise _plugin_error(plugin, why, plugin.installHint or hint) from error
-    if done.returncode:
-        # Redacted as a whole: a token that was cut in two would not be known for one.
-        said = " ".join(redact(safe_text(done.stderr.decode(errors="replace"))).split())[:MOST_OF_STDERR]
-        raise _plugin_error(plugin, f"it ended with exit code {done.returncode}: {said or 'it said nothing'}")
-    return done.stdout
-
-
-def _answer(plugin: UserExec, output: bytes) -> dict[str, Any]:
-    """Return the `status` of the plugin's ExecCredential; its text is not repeated, for it may hold a token."""
-    if not output.strip():
-        raise _plugin_error(plugin, "it ended well and answered nothing")
-    try:
-        answer = json.loads(output)
-    except (ValueError, RecursionError) as error:
-        raise _plugin_error(plugin, "what it answered is no JSON") from error
-    status = answer.get("status") if isinstance(answer, dict) else None
-    if not isinstance(status, dict):
-        raise _plugin_error(plugin, "its answer has no `status`, so it is no ExecCredential")
-    return status
-
-
-def _plugin_error(plugin: UserExec, why: str, todo: str = "") -> InputError:
-    command = redact(safe_text(shlex.join([plugin.command, *(plugin.args or [])])))
-    again = "log in anew, then again: "
-    if Path(plugin.command).name in ("aws", "aws-iam-authenticator"):
-        again = "log in anew (`aws sso login`, or what gives you AWS credentials), then again: "
-    return InputError(
-        f"cannot log in to the cluster: the kubeconfig's credential plugin `{command}` failed: {why}",
-        todo or f"{again}`kubectl get namespaces` must work first",
-    )
