@@ -53,7 +53,7 @@ def mutate_document(data: bytes, source: random.Random) -> bytes | None:
             holder.extend(json.loads(json.dumps(holder)) * source.choice((1, 3)))
         else:
             holder[key] = json.loads(json.dumps(source.choice(VALUES)))
-    written = "\n".join(json.dumps(document, indent=source.choice((None, 2))) for document in documents)
+    written = "\n".join(json.dumps(document, indent=source.choice((None, 2)), default=str) for document in documents)
     if source.random() < 0.5 and not data.lstrip().startswith((b"{", b"[")):
         written = "\n---\n".join(yaml.safe_dump(document, width=10_000) for document in documents)
     return written.encode("utf-8", "surrogatepass")
