@@ -153,6 +153,53 @@ class TestManyFiles:
         assert children.map_shares(work, ["a", "b", "c", "d", "e"], 2) == [b"a,b,c", b"d,e"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="work is shared among forked processes on Linux only")
+class TestLargeFiles:
+    """The chunks of a large file are examined by several processes in turn; nobody notices but the clock."""
+
+    def test_same_result(self, tmp_path, monkeypatch):
+        """One process, threads or three processes, saturated early or not at all: the same observations and numbers."""
+        monkeypatch.setattr(chunks_module, "CHUNK_BYTES", 4096)
+        monkeypatch.setattr(scanner_module, "SMALL_BYTES", 0)
+        path = tmp_path / "a.log"
+        path.write_text("".join(f"[rank{n % 9}]: {FAULT}\n{'fine ' * (n % 40)}\n" for n in range(6000)))
+        patterns = build_patterns(load_catalogue())
+        for saturated in (50, 1 << 30):
+            monkeypatch.setattr("firstfault.scan.lines.SATURATED", saturated)
+            seen = []
+            for forked, workers in ((False, 1), (False, 3), (True, 3)):
+                monkeypatch.setattr(scanner_module, "can_fork", lambda forked=forked: forked)
+                seen.append(Scanner(patterns, load_engine(patterns), workers).scan(open_sources([path])))
+            assert seen[0].sources[0].lines == 12_000
+            assert seen[1] == seen[2] == seen[0]
+
+    def test_a_child_that_dies_loses_nothing(self):
+        """What a failing child would have done is done by the parent, in its place."""
+        parent = os.getpid()
+
+        def work(item, news):
+            if os.getpid() != parent and item == 7:
+                os._exit(9)
+            assert news in {b"", b"ab", b"cd"}
+            return str(item).encode()
+
+        news = iter([b"ab"] * 3 + [b"cd"] * 20)
+        found = list(children.map_in_turn(work, range(20), 3, lambda: next(news)))
+        assert found == [str(item).encode() for item in range(20)]
+
+    def test_who_stops_reading_leaves_no_child(self, monkeypatch):
+        """An error or Ctrl-C in the middle ends the children; also one that waits for its pipe to be read."""
+        fork, made = os.fork, []
+        monkeypatch.setattr(os, "fork", lambda: made.append(fork()) or made[-1])
+        reading = children.map_in_turn(lambda item, _: bytes(3_000_000) + b"%d" % item, range(9), 3, lambda: b"x")
+        assert next(reading).endswith(b"0")
+        reading.close()
+        assert len(made) == 2
+        for process in made:
+            with pytest.raises(ProcessLookupError):
+                os.kill(process, 0)
+
+
 def test_ranges_are_read_without_pread_too(monkeypatch, tmp_path):
     """Platforms without pread (Windows) read the same bytes."""
     file = tmp_path / "log"

@@ -12,8 +12,8 @@ import msgspec
 from firstfault.catalogue import load_catalogue
 from firstfault.errors import InputError
 from firstfault.model import Observation, SetAside, SourceInfo, TextLine
-from firstfault.scan.children import can_fork, map_shares
-from firstfault.scan.chunks import Chunk, file_chunks, make_readable, stream_chunks
+from firstfault.scan.children import can_fork, map_in_turn, map_shares
+from firstfault.scan.chunks import CHUNK_BYTES, Chunk, file_chunks, make_readable, stream_chunks
 from firstfault.scan.engine import Engine, load_engine
 from firstfault.scan.lines import Examined, LineCollector, examine
 from firstfault.scan.patterns import Pattern, build_patterns
@@ -33,6 +33,8 @@ PIECES = 16
 # Files up to this size are scanned in one go; from so many on, several processes share them.
 SMALL_BYTES = 8 * 1024 * 1024
 MANY_FILES = 64
+# A file of so many chunks is worth the few milliseconds that forking takes.
+MANY_CHUNKS = 16
 # Lines that are wanted once are sought in the first chunks, then in a sample.
 FIRST_CHUNKS = 8
 SAMPLED = 32
@@ -173,7 +175,11 @@ class Scanner:
         if reader is None and source.path is not None:
             with source.path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
-                self._scan_chunks(file_chunks(file), collector)
+                chunks = list(file_chunks(file))
+                if len(chunks) >= MANY_CHUNKS and self._workers > 1 and can_fork():
+                    self._scan_in_turn(chunks, collector)
+                else:
+                    self._scan_chunks(iter(chunks), collector)
             if collector.bytes < size:
                 raise InputError(
                     f"{source.name}: became shorter while it was read ({size:,} bytes, {collector.bytes:,} were read)",
@@ -248,6 +254,26 @@ class Scanner:
                 # Also when the stream breaks: the last lines before the damage are the ones that matter.
                 while waiting:
                     collector.add(waiting.popleft().result())
+
+    def _scan_in_turn(self, chunks: Sequence[Chunk], collector: LineCollector) -> None:
+        """Examine the chunks of a large file in several processes; threads would wait for the interpreter."""
+        # Having let go of a large block, glibc's malloc keeps smaller ones instead of fetching pages for each chunk anew.
+        bytes(8 * CHUNK_BYTES)
+        table = range(len(self._patterns))
+        width = len(table) // 8 + 1
+        known: dict[bytes, frozenset[int]] = {b"": frozenset()}
+
+        def work(chunk: Chunk, saturated: bytes) -> bytes:
+            if saturated not in known:
+                bits = int.from_bytes(saturated, "little")
+                known[saturated] = frozenset(index for index in table if bits >> index & 1)
+            return msgspec.msgpack.encode(self._examine(chunk, known[saturated]))
+
+        def news() -> bytes:
+            return sum(1 << index for index in collector.saturated).to_bytes(width, "little")
+
+        for answer in map_in_turn(work, chunks, self._workers, news):
+            collector.add(msgspec.msgpack.decode(answer, type=Examined))
 
     def _examine(self, chunk: Chunk, saturated: AbstractSet[int]) -> Examined:
         data = chunk.read()
