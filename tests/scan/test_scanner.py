@@ -81,7 +81,9 @@ def test_the_same_bytes_give_the_same_observations(tmp_path, monkeypatch, satura
     monkeypatch.setattr(scanner_module, "SMALL_BYTES", 0)
     monkeypatch.setattr("firstfault.scan.lines.SATURATED", saturated)
     catalogue = load_catalogue()
-    texts = [sample.text.splitlines()[0] for card in catalogue.cards.values() for sample in card.signatures[0].samples[:1]]
+    texts = [
+        sample.text.splitlines()[0] for card in catalogue.cards.values() for sample in card.signatures[0].samples[:1]
+    ]
     long = " ".join(texts)
     path = tmp_path / "a.log"
     path.write_text("".join(f"{long}\n" + f"{FAULT}\n" * 500 + "\n".join(texts) + "\n" for _ in range(3)))
