@@ -257,7 +257,7 @@ class Scanner:
 
     def _scan_in_turn(self, chunks: Sequence[Chunk], collector: LineCollector) -> None:
         """Examine the chunks of a large file in several processes; threads would wait for the interpreter."""
-        # Having let go of a large block, glibc's malloc keeps smaller ones instead of fetching pages for each chunk anew.
+        # Having let go of a large block, glibc's malloc keeps smaller ones instead of fetching pages for each anew.
         bytes(8 * CHUNK_BYTES)
         table = range(len(self._patterns))
         width = len(table) // 8 + 1
