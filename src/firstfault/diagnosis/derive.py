@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from firstfault.diagnosis.interfaces import INTERFACE_RULES, unfinished_inits
 from firstfault.diagnosis.raised import RAISED_RULES
 from firstfault.diagnosis.stack import STACK_RULES
 from firstfault.diagnosis.watching import WATCHING_RULES
@@ -23,7 +24,8 @@ __all__ = ["derive"]
 
 def derive(facts: Facts) -> list[Observation]:
     """Run every rule."""
-    return [item for rule in (*_RULES, *RAISED_RULES, *STACK_RULES, *WATCHING_RULES) for item in rule(facts)]
+    rules = (*_RULES, *INTERFACE_RULES, *RAISED_RULES, *STACK_RULES, *WATCHING_RULES)
+    return [item for rule in rules for item in rule(facts)]
 
 
 def _derived(line: Observation, cause: str, rule: str, strength: float, **fields: str) -> Observation:
@@ -42,12 +44,7 @@ def _stuck_in_init(facts: Facts) -> list[Observation]:
 
     Who printed what comes behind the ring (topology, trees, channels) is past it: its log may just be cut.
     """
-    complete = {(item.source, item.fields["comm"]) for item in facts.signals.get("nccl.init-complete", ())}
-    stuck = [
-        item
-        for item in facts.signals.get("nccl.init-start", ())
-        if (item.source, item.fields["comm"]) not in complete and "parent" not in item.text
-    ]
+    stuck = unfinished_inits(facts)
     if not stuck:
         return []
     retries = facts.signals.get("net.connect-retry", [])
