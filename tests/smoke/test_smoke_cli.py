@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 from firstfault.cli.smoke import smoke
 from firstfault.errors import UsageError
 from firstfault.smoke import Limits, Options, run_smoke
-from firstfault.smoke.exchange import exchange
+from firstfault.smoke.exchange import attempt, exchange
 
 RANK_1 = ("--rank", "1", "--world-size", "2")
 
@@ -74,16 +75,37 @@ def has_ipv6():
     return True
 
 
-@pytest.mark.skipif(not has_ipv6(), reason="the loopback interface has no IPv6 address")
-def test_ranks_meet_at_an_ipv6_address():
+needs_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="the loopback interface has no IPv6 address")
+NAMES = {"v4-only": ["127.0.0.1"], "v6-only": ["::1"], "both": ["127.0.0.1", "::1"]}
+
+
+@pytest.fixture
+def names(monkeypatch):
+    """Names of this host by one family or by both; the resolver knows no others."""
+    resolve = socket.getaddrinfo
+
+    def known(host, *args, **kwargs):
+        return [each for address in NAMES.get(host, [host]) for each in resolve(address, *args, **kwargs)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", known)
+
+
+@needs_ipv6
+@pytest.mark.usefixtures("names")
+@pytest.mark.parametrize(
+    "masters", [("::1", "::1"), ("127.0.0.1", "v6-only"), ("v6-only", "v4-only"), ("both", "both")]
+)
+def test_ranks_meet_by_either_family(masters):
+    """Each rank may know the master by another address than rank 0 itself, as with split name servers."""
     with socket.socket(socket.AF_INET6) as free:
-        free.bind(("::1", 0))
+        free.bind(("::", 0))
         port = free.getsockname()[1]
     found = {}
 
     def meet(rank):
         limits = Limits(wait=20, tcp=5)
-        found[rank] = exchange(Options(rank=rank, world_size=2, master=("::1", port), limits=limits), f"node-{rank}")
+        options = Options(rank=rank, world_size=2, master=(masters[rank], port), limits=limits)
+        found[rank] = exchange(options, f"node-{rank}")
 
     threads = [threading.Thread(target=meet, args=(rank,)) for rank in (0, 1)]
     for thread in threads:
@@ -95,3 +117,37 @@ def test_ranks_meet_at_an_ipv6_address():
             connection.close()
     assert found[0].joined == found[1].joined == [0, 1]
     assert [each.state for rank in (0, 1) for each in found[rank].to_peers] == ["open", "open"]
+
+
+@needs_ipv6
+@pytest.mark.usefixtures("names")
+@pytest.mark.parametrize("server", ["127.0.0.1", "::1"])
+def test_name_of_both_families_is_open_where_one_is(server):
+    family = socket.AF_INET6 if ":" in server else socket.AF_INET
+    with socket.create_server((server, 0), family=family) as listening:
+        made, connection = attempt(("both", listening.getsockname()[1]), "both", 5)
+        assert connection is not None
+        connection.close()
+    assert made.state == "open"
+
+
+@pytest.mark.parametrize(
+    ("errors", "state"),
+    [
+        ([ConnectionRefusedError(), OSError(errno.ENETUNREACH, "x")], "refused"),
+        ([OSError(errno.ENETUNREACH, "x"), ConnectionRefusedError()], "refused"),
+        ([TimeoutError(), OSError(errno.EHOSTUNREACH, "x")], "dropped"),
+        ([TimeoutError(), ConnectionRefusedError()], "refused"),
+        ([OSError(errno.ENETUNREACH, "x")] * 2, "unreachable"),
+    ],
+)
+def test_of_several_addresses_the_one_that_answers_counts(monkeypatch, errors, state):
+    """A family without a route says nothing about the host; what is refused may only not have started."""
+    failures = ExceptionGroup("create_connection failed", errors)
+
+    def fail(*_args, **_kwargs):
+        raise failures
+
+    monkeypatch.setattr(socket, "create_connection", fail)
+    made, connection = attempt(("m", 1), "m", 1)
+    assert (made.state, connection) == (state, None)

@@ -19,11 +19,9 @@ import msgspec
 from firstfault.smoke.presence import PROBED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from firstfault.smoke.options import Options
 
-__all__ = ["Attempt", "Exchange", "attempt", "exchange"]
+__all__ = ["Attempt", "Exchange", "attempt", "exchange", "listener"]
 
 State = Literal["open", "dropped", "refused", "unreachable"]
 _RETRY_S = 0.25
@@ -63,18 +61,21 @@ class Exchange(msgspec.Struct, kw_only=True):
 
 
 def attempt(address: tuple[str, int], peer: str, seconds: float) -> tuple[Attempt, socket.socket | None]:
-    """Connect once; return how it went and, when it is open, the socket."""
+    """Connect once; return how it went and, when it is open, the socket.
+
+    Of a name with several addresses, such as one of each family, each is tried. What tells most of the host counts: a
+    refusal is an answer, and an address that cannot be reached at all may only be of the family that is not routed.
+    """
     started = time.monotonic()
     state: State
     connection: socket.socket | None = None
     try:
-        connection = socket.create_connection(address, timeout=seconds)
+        connection = socket.create_connection(address, timeout=seconds, all_errors=True)
         state = "open"
-    except TimeoutError:
-        state = "dropped"
-    except ConnectionRefusedError:
-        state = "refused"
-    except OSError:
+    except ExceptionGroup as errors:  # one for each address
+        refused = errors.subgroup(ConnectionRefusedError)
+        state = "refused" if refused else "dropped" if errors.subgroup(TimeoutError) else "unreachable"
+    except OSError:  # the name does not resolve
         state = "unreachable"
     took = round(time.monotonic() - started, 3)
     return Attempt(peer=peer, port=address[1], state=state, seconds=took), connection
@@ -119,14 +120,20 @@ def _send_line(connection: socket.socket, message: dict[str, Any]) -> None:
     connection.sendall(_HELLO + json.dumps(message).encode() + b"\n")
 
 
-@contextlib.contextmanager
-def _listener(port: int, master: str) -> Iterator[socket.socket]:
-    """Listen on a port, in the address family of the master. Raises OSError when the port is taken."""
-    with socket.socket(socket.AF_INET6 if ":" in master else socket.AF_INET, socket.SOCK_STREAM) as server:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        server.bind(("", port))
-        server.listen(1024)
-        yield server
+def listener(port: int) -> socket.socket:
+    """Listen on a port of every address of this host, IPv6 and IPv4: peers may know the name by either.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
+    return socket.create_server(("", port), family=family, backlog=1024, dualstack_ipv6=both)
+
+
+def _plain(address: str) -> str:
+    """Return the IPv4 address of a peer that came by IPv4 to a socket of both families, else the address as it is."""
+    return address.removeprefix("::ffff:") if "." in address else address
 
 
 def _accept_all(server: socket.socket, stop: threading.Event) -> None:
@@ -145,7 +152,7 @@ def exchange(options: Options, source: str) -> Exchange:
         OSError: Rank 0 cannot listen on the master port (it is in use).
     """
     stop = threading.Event()
-    with _listener(0, options.master[0]) as mine:
+    with listener(0) as mine:
         thread = threading.Thread(target=_accept_all, args=(mine, stop), daemon=True)
         thread.start()
         try:
@@ -176,7 +183,7 @@ def _lead(options: Options, source: str, port: int) -> Exchange:
     joined: dict[int, socket.socket] = {}
     first_sign = None
     deadline = time.monotonic() + options.limits.wait
-    with _listener(options.master[1], options.master[0]) as server, contextlib.ExitStack() as stack:
+    with listener(options.master[1]) as server, contextlib.ExitStack() as stack:
         while len(joined) < options.world_size - 1 and (left := deadline - time.monotonic()) > 0:
             server.settimeout(left)
             try:
@@ -194,7 +201,7 @@ def _lead(options: Options, source: str, port: int) -> Exchange:
             if old := joined.pop(rank, None):
                 old.close()
             joined[rank] = stack.enter_context(contextlib.closing(connection))
-            table[str(rank)] = {"address": address[0], "port": hello.port, "host": hello.host[:253]}
+            table[str(rank)] = {"address": _plain(address[0]), "port": hello.port, "host": hello.host[:253]}
             if "0" not in table:
                 table["0"] = {"address": hello.master, "port": port, "host": source}
         for connection in joined.values():
@@ -235,7 +242,7 @@ def _follow(options: Options, source: str, port: int) -> Exchange:
         return Exchange(joined=[], to_master=made, first_sign=first_sign)
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.closing(connection))
-        address = str(connection.getpeername()[0])
+        address = _plain(str(connection.getpeername()[0]))
         connection.settimeout(options.limits.wait + options.limits.tcp)
         with contextlib.suppress(OSError):
             _send_line(connection, {"rank": options.rank, "port": port, "host": source, "master": address})
