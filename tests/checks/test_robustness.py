@@ -354,6 +354,52 @@ def test_links_that_lead_out_are_told(tmp_path):
     assert (code, [path for path, _ in problems]) == (2, ["in/main.tf"])
 
 
+def test_links_to_folders_that_lead_out_are_told(tmp_path):
+    """Unless their target is named, too. What they lead to within the folder is read where it is."""
+    for name in ("in/own", "in/.terraform", "shared"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "pod.yaml").write_text(GOOD)
+    for link, target in {"modules": "../shared", "again": "own", "bazel-out": "../shared", "up": ".."}.items():
+        (tmp_path / "in" / link).symlink_to(target)
+    (tmp_path / "in" / "own" / "deep").symlink_to("../../shared")
+    code, problems = problems_of(tmp_path, "in")
+    assert (code, [path for path, _ in problems]) == (2, ["in/modules", "in/own/deep", "in/up"])
+    assert all("name its target too" in message for _, message in problems)
+    (tmp_path / "in" / "up").unlink()
+    assert problems_of(tmp_path, "in", "shared") == (1, [])
+
+
+def test_a_panic_of_the_parser_is_an_expression_that_is_not_read(tmp_path):
+    """Its native code ends in something that is no Exception; and an error that it does not document."""
+    rules = ["foo offset NaN", "foo offset 9223372036854775807s offset 1y", "foo offset 9223372036854775807"]
+    listed = "".join(f"  - {{alert: A{n}, expr: '{rule}'}}\n" for n, rule in enumerate(rules))
+    (tmp_path / "rules.yaml").write_text(f"groups:\n- name: a\n  rules:\n{listed}")
+    (tmp_path / "pod.yaml").write_text(GOOD)
+    code, text = audit_cli(tmp_path, ".", "--format", "json")
+    report = json.loads(text)
+    assert (code, report["problems"]) == (1, [])
+    assert [note.partition(": ")[0] for note in report["notes"]] == ["rules.yaml:4", "rules.yaml:5", "rules.yaml:6"]
+
+
+@pytest.mark.parametrize("shape", ["file", "object"])
+def test_recording_rules_that_cannot_be_read_are_told(tmp_path, shape):
+    """What an alert reads through them is not known either."""
+    long = "(" * 200 + "up" + ")" * 200
+    groups = (
+        "groups: [{name: g, rules: [\n"
+        "  {record: a, expr: up},\n  {record: b, expr: 'sum('},\n  {record: c},\n"
+        f"  {{record: d, expr: '{long}'}}]}}]\n"
+    )
+    head = "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata: {name: r}\nspec: {\n"
+    (tmp_path / "rules.yaml").write_text(groups if shape == "file" else f"{head}{groups}}}\n")
+    report = json.loads(audit_cli(tmp_path, "rules.yaml", "--format", "json")[1])
+    first = 1 if shape == "file" else 5
+    assert [note.partition(": the")[0] for note in report["notes"]] == [
+        f"rules.yaml:{first + 2}: g/b", f"rules.yaml:{first + 3}: g/c",
+    ]  # fmt: skip
+    assert [(item["path"], item["line"]) for item in report["problems"]] == [("rules.yaml", first + 4)]
+
+
 def test_a_folder_that_cannot_be_listed_is_told(tmp_path, monkeypatch):
     """Also to root, from whom no mode of a folder hides it: listing is made to fail."""
     (tmp_path / "closed").mkdir()

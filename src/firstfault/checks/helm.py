@@ -28,6 +28,7 @@ class HelmRelease(msgspec.Struct, frozen=True, eq=False):
         subject: For findings.
         place: Where it is declared.
         unknown: Why some values cannot be known; empty when all are.
+        located: The values bear the lines of the file at `place`.
     """
 
     chart: str
@@ -36,6 +37,7 @@ class HelmRelease(msgspec.Struct, frozen=True, eq=False):
     subject: str
     place: Place
     unknown: str = ""
+    located: bool = False
 
     def value(self, path: str, default: Any = ABSENT) -> Any:
         """Return the value at a dotted path; `default` (the chart's own) where the release does not set it."""
@@ -70,11 +72,12 @@ def _from_values(inventory: Inventory) -> Iterator[HelmRelease]:
         path = document.path
         chart = chart_of(document, charts)
         if chart in KNOWN_CHARTS:
-            yield HelmRelease(chart, chart, dict(document.body), f"values of {chart}", Place(path, 1, 1))
+            values = dict(document.body)
+            yield HelmRelease(chart, chart, values, f"values of {chart}", Place(path, 1, 1), located=True)
         umbrella = charts.get(path.rpartition("/")[0] or ".")
         for name, key in dependencies(umbrella) if umbrella else ():
-            values, line = section(document, key)
-            yield HelmRelease(name, key, dict(values), f"values of {name}", Place(path, line, line))
+            part, line = section(document, key)
+            yield HelmRelease(name, key, dict(part), f"values of {name}", Place(path, line, line), located=True)
 
 
 def _declared(inventory: Inventory) -> Iterator[HelmRelease]:

@@ -10,17 +10,19 @@ from typing import Any
 import msgspec
 
 from firstfault.checks.inventory import Inventory
-from firstfault.checks.located import LocatedDict
+from firstfault.checks.located import LocatedDict, Place, place_of
 from firstfault.checks.prometheus import AlertRule
 
 __all__ = [
     "GPU_RESOURCE",
+    "RecordingRule",
     "Selector",
     "gpu_alerts",
     "is_beyond_reading",
     "is_gpu_allocatable",
     "is_promql",
     "names_gpu_nodes",
+    "recording_rules",
     "series_of",
 ]
 
@@ -37,6 +39,8 @@ _MAX_OPERATORS = 500
 _MARKS = re.compile(
     r"""(?s:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`)|#[^\n]*|([(\[{)\]}]|[-+*/%^]|[=!<>]+|\b(?i:and|or|unless|atan2)\b)"""
 )
+# What a defect of the parser's native code comes up as (`foo offset NaN`): no Exception, so nobody else would catch it.
+_PANIC = "PanicException"
 _OPENING = frozenset("([{")
 _CLOSING = frozenset(")]}")
 
@@ -92,7 +96,11 @@ def _selectors(expression: str) -> tuple[Selector, ...] | None:
         return None
     try:
         return tuple(_walk(promql_parser.parse(expression), (), None, negated=False))
-    except (ValueError, RecursionError):
+    except (ValueError, OverflowError, RecursionError):
+        return None
+    except BaseException as error:
+        if type(error).__name__ != _PANIC:
+            raise
         return None
 
 
@@ -136,7 +144,14 @@ def is_promql(expression: str) -> bool:
 
 def series_of(inventory: Inventory, alert: AlertRule) -> list[Selector] | None:
     """Return the selectors of an alert, with those of the recording rules that it reads; None when it is no PromQL."""
-    records: dict[str, list[str]] = inventory.memo("recording_rules", lambda: _records(inventory))
+
+    def by_name() -> dict[str, list[str]]:
+        named: dict[str, list[str]] = {}
+        for rule in recording_rules(inventory):
+            named.setdefault(rule.name, []).append(rule.expr)
+        return named
+
+    records: dict[str, list[str]] = inventory.memo("recorded_series", by_name)
     found = _selectors(alert.expr)
     return None if found is None else list(_expand(found, records, _DEPTH))
 
@@ -158,16 +173,39 @@ def _expand(selectors: tuple[Selector, ...], records: dict[str, list[str]], dept
             yield from _expand(inner, records, depth - 1)
 
 
-def _records(inventory: Inventory) -> dict[str, list[str]]:
-    groups: list[Any] = [item.get("spec", "groups") for item in inventory.objects("PrometheusRule")]
-    groups += [document.body.get("groups") for document in inventory.documents]
-    found: dict[str, list[str]] = {}
-    for group in (group for listed in groups if isinstance(listed, list) for group in listed):
-        rules = group.get("rules") if isinstance(group, LocatedDict) else None
-        for rule in rules if isinstance(rules, list) else []:
-            if isinstance(rule, dict) and "record" in rule:
-                found.setdefault(str(rule["record"]), []).append(str(rule.get("expr", "")))
+class RecordingRule(msgspec.Struct, frozen=True):
+    """A rule that writes a series.
+
+    Attributes:
+        name: Of the series.
+        expr: Its PromQL.
+        subject: `group/name`, for messages.
+        place: Line of the expression.
+    """
+
+    name: str
+    expr: str
+    subject: str
+    place: Place
+
+
+def recording_rules(inventory: Inventory) -> list[RecordingRule]:
+    """Return the recording rules of rule files and PrometheusRule objects."""
+    found: list[RecordingRule] = inventory.memo("recording_rules", lambda: list(_records(inventory)))
     return found
+
+
+def _records(inventory: Inventory) -> Iterator[RecordingRule]:
+    listed = [(item.path, item.get("spec", "groups")) for item in inventory.objects("PrometheusRule")]
+    listed += [(document.path, document.body.get("groups")) for document in inventory.documents]
+    for path, groups in listed:
+        for group in groups if isinstance(groups, list) else []:
+            rules = group.get("rules") if isinstance(group, LocatedDict) else None
+            for rule in rules if isinstance(rules, list) else []:
+                if isinstance(rule, dict) and "record" in rule:
+                    name = str(rule["record"])
+                    subject = "/".join(part for part in (str(group.get("name", "")), name) if part)
+                    yield RecordingRule(name, str(rule.get("expr", "")), subject, place_of(path, rule, "expr"))
 
 
 def gpu_alerts(inventory: Inventory) -> list[AlertRule]:

@@ -66,7 +66,7 @@ def _meetings(inventory: Inventory) -> Iterator[Meeting]:
 
 def _hosts(inventory: Inventory, container: Container) -> Iterator[str]:
     value = container_env(inventory, container, "MASTER_ADDR")
-    options = options_of(container)
+    options = options_of(container.words)
     for text in (value, *(options.get(name) for name in _OPTIONS)):
         host = str(text).rpartition(":")[0] or str(text) if isinstance(text, str) else ""
         if _HOST.fullmatch(host) and not re.fullmatch(r"[\d.]+|localhost", host):

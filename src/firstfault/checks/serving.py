@@ -9,13 +9,15 @@ import msgspec
 
 from firstfault.checks.helm import HelmRelease, helm_releases
 from firstfault.checks.inventory import Inventory
-from firstfault.checks.kube import Container, PodView
 from firstfault.checks.located import Place
+from firstfault.checks.serving_charts import ALLOW_LONG, INSTANCE_TYPE, chart_specs
 from firstfault.checks.terraform.eks import node_groups
 from firstfault.checks.workloads import options_of, runs_vllm
 from firstfault.model.vllm_config import tokens_of
 
-__all__ = ["Server", "chart_servers", "servers"]
+__all__ = ["Server", "chart_servers", "servers", "unread_charts"]
+
+_MULTI_NODE = frozenset({"LeaderWorkerSet", "RayCluster", "RayService", "RayJob"})
 
 # Memory of one GPU in GiB by instance family, as the driver reports it.
 _MEMORY_GIB = {
@@ -25,17 +27,25 @@ _MEMORY_GIB = {
 
 
 class Server(msgspec.Struct, frozen=True, eq=False):
-    """One vLLM server.
+    """One vLLM server, of a manifest or of a chart's values.
 
     Attributes:
+        subject: For findings.
+        place: Line of the arguments, or of the values that become arguments.
         options: Command-line options, names with dashes.
+        gpus: GPUs that one of its Pods asks for; 0 when none or not known.
+        several_pods: Its processes may be spread over Pods.
+        allows_long: VLLM_ALLOW_LONG_MAX_MODEL_LEN is set.
         config: The model's config.json among the inputs, or None.
         memory_gib: Memory of one GPU, where the nodes of the inputs or the Pod's own selector tell; else None.
     """
 
-    pod: PodView
-    container: Container
+    subject: str
+    place: Place
     options: dict[str, str]
+    gpus: int
+    several_pods: bool
+    allows_long: bool
     config: dict[str, Any] | None
     memory_gib: float | None
 
@@ -47,14 +57,8 @@ class Server(msgspec.Struct, frozen=True, eq=False):
             model = self.options.get("model", "")
             found.append(f"config.json of {model or 'the model'} (beside the manifests, in a folder of that name)")
         if self.memory_gib is None:
-            label = "node.kubernetes.io/instance-type"
-            found.append(f"the GPU (a nodeSelector {label}, or node groups of one known GPU type)")
+            found.append(f"the GPU (a nodeSelector {INSTANCE_TYPE}, or node groups of one known GPU type)")
         return found
-
-    @property
-    def place(self) -> Place:
-        """Line of the arguments."""
-        return self.container.place("args" if "args" in self.container.body else "command")
 
     def number(self, name: str, default: float) -> float:
         """Return a numeric option; `default` where it is not written or not a number."""
@@ -80,12 +84,40 @@ def chart_servers(inventory: Inventory) -> list[HelmRelease]:
     return helm_releases(inventory, "vllm-stack", "vllm")
 
 
+def unread_charts(inventory: Inventory) -> list[HelmRelease]:
+    """Return those of them whose values do not say what vLLM is told: some are not known, or the chart is another."""
+    return [release for release in chart_servers(inventory) if chart_specs(release) is None]
+
+
 def _servers(inventory: Inventory) -> Iterator[Server]:
     for pod in inventory.pods:
         for container in pod.containers:
             if runs_vllm(container):
-                options = options_of(container)
-                yield Server(pod, container, options, _config(inventory, options), _memory(inventory, pod))
+                selector = pod.get("nodeSelector")
+                own = selector.get(INSTANCE_TYPE) if isinstance(selector, dict) else None
+                options = options_of(container.words)
+                yield Server(
+                    subject=container.subject,
+                    place=container.place("args" if "args" in container.body else "command"),
+                    options=options,
+                    gpus=container.gpus,
+                    several_pods=pod.owner.kind in _MULTI_NODE,
+                    allows_long=ALLOW_LONG in str(container.body.get("env")),
+                    config=_config(inventory, options),
+                    memory_gib=_memory(inventory, set() if own is None else {str(own)}),
+                )
+    for release in chart_servers(inventory):
+        for spec in chart_specs(release) or []:
+            yield Server(
+                subject=spec.subject,
+                place=spec.place,
+                options=spec.options,
+                gpus=spec.gpus,
+                several_pods=spec.several_pods,
+                allows_long=spec.allows_long,
+                config=_config(inventory, spec.options),
+                memory_gib=_memory(inventory, spec.instance_types) if spec.whole_gpus else None,
+            )
 
 
 def _config(inventory: Inventory, options: dict[str, str]) -> dict[str, Any] | None:
@@ -103,16 +135,14 @@ def _config(inventory: Inventory, options: dict[str, str]) -> dict[str, Any] | N
     return None
 
 
-def _memory(inventory: Inventory, pod: PodView) -> float | None:
-    types = _instance_types(inventory, pod)
+def _memory(inventory: Inventory, own: set[str]) -> float | None:
+    """Return the memory of one GPU, of the instance types that a Pod asks for, else of all that there are."""
+    types = own or _instance_types(inventory)
     sizes = {_MEMORY_GIB.get(item.partition(".")[0]) for item in types}
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _instance_types(inventory: Inventory, pod: PodView) -> set[str]:
-    selector = pod.get("nodeSelector")
-    if isinstance(selector, dict) and "node.kubernetes.io/instance-type" in selector:
-        return {str(selector["node.kubernetes.io/instance-type"])}
+def _instance_types(inventory: Inventory) -> set[str]:
     types = {
         item
         for group in node_groups(inventory)
@@ -122,7 +152,7 @@ def _instance_types(inventory: Inventory, pod: PodView) -> set[str]:
     for pool in inventory.objects("NodePool", "karpenter.sh"):
         requirements = pool.get("spec", "template", "spec", "requirements")
         for item in requirements if isinstance(requirements, list) else []:
-            if isinstance(item, dict) and item.get("key") == "node.kubernetes.io/instance-type":
+            if isinstance(item, dict) and item.get("key") == INSTANCE_TYPE:
                 values = item.get("values")
                 types |= {str(value) for value in (values if isinstance(values, list) else [])}
     return types

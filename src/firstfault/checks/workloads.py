@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from firstfault.checks.inventory import Inventory
@@ -165,13 +165,13 @@ def _names(value: Any) -> Iterator[str]:
         yield from re.findall(r"""["'](NCCL_\w+|TORCH_\w+|FI_\w+)["']""", value)
 
 
-def options_of(container: Container) -> dict[str, str]:
+def options_of(command: Sequence[str]) -> dict[str, str]:
     """Return the long options of a command line, with dashes ("max-model-len"); a flag's value is empty.
 
     Words inside `sh -c "…"` count as well.
     """
     words: list[str] = []
-    for word in container.words:
+    for word in command:
         if re.search(r"\s--?\w", word):
             try:
                 words.extend(shlex.split(word))

@@ -19,13 +19,15 @@ _SUFFIXES = (".yaml", ".yml", ".json", ".tf", ".tfvars", ".rules")
 _SKIPPED_FOLDERS = frozenset(
     {".git", ".terraform", "node_modules", ".venv", "venv", "__pycache__", ".terragrunt-cache"}
 )
+_BUILD_LINKS = ("bazel-",)  # what a build system links into a checkout
+_LEADS_OUT = "a link that leads out of the folder is not followed; name its target too, or exclude the link"
 
 
 def find_files(paths: list[Path], problems: list[ReadProblem] | None = None) -> Iterator[Path]:
     """Yield the files to read, each once, folders in sorted order.
 
-    Links to folders are not followed, and links to files not out of the folder. Files named by the caller are read
-    whatever their suffix.
+    Links to folders are not followed (what they lead to within the folder is read where it is), and links to files not
+    out of the folder. Files named by the caller are read whatever their suffix.
 
     Args:
         paths: What the caller named.
@@ -43,10 +45,9 @@ def find_files(paths: list[Path], problems: list[ReadProblem] | None = None) -> 
         if str(path) == STDIN:
             yield path
         elif path.is_dir():
-            for file in _walk(path, problems):
+            for file in _walk(path, problems, paths):
                 if file not in seen and _leaves(file, path):
-                    why = "a link that leads out of the folder is not followed; name its target"
-                    problems.append(_skipped(file, why))
+                    problems.extend(_not_followed(file, paths))
                 elif file not in seen:
                     seen.add(file)
                     yield file
@@ -57,12 +58,14 @@ def find_files(paths: list[Path], problems: list[ReadProblem] | None = None) -> 
             yield path
 
 
-def _walk(folder: Path, problems: list[ReadProblem]) -> Iterator[Path]:
+def _walk(folder: Path, problems: list[ReadProblem], named: list[Path]) -> Iterator[Path]:
     def closed(error: OSError) -> None:
         problems.append(_skipped(Path(error.filename), f"the folder cannot be read: {error.strerror}"))
 
     for base, folders, files in os.walk(folder, onerror=closed):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
+        for linked in (Path(base, name) for name in folders if not name.startswith(_BUILD_LINKS)):
+            problems.extend(_not_followed(linked, named) if _leaves(linked, folder) else [])
         for name in sorted(files):
             if name.endswith(_SUFFIXES):
                 yield Path(base, name)
@@ -71,6 +74,13 @@ def _walk(folder: Path, problems: list[ReadProblem]) -> Iterator[Path]:
 def _skipped(path: Path, why: str) -> ReadProblem:
     shown = display_path(path)
     return ReadProblem(path=shown, line=1, message=f"{shown}: {why}")
+
+
+def _not_followed(link: Path, named: list[Path]) -> list[ReadProblem]:
+    """Tell of a link that leads out of its folder, unless what it leads to is among what the caller named."""
+    target = link.resolve()
+    there = any(target.is_relative_to(path.resolve()) for path in named if str(path) != STDIN)
+    return [] if there else [_skipped(link, _LEADS_OUT)]
 
 
 def _leaves(file: Path, folder: Path) -> bool:

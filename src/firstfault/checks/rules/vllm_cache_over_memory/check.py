@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from firstfault.checks.helm_values import render_hint
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.outcome import Outcome, failed, passed, unknown
-from firstfault.checks.serving import Server, chart_servers, servers
+from firstfault.checks.serving import Server, servers, unread_charts
 from firstfault.model.vllm_config import not_covered
 from firstfault.model.vllm_memory import GIB, ServingPlan, assess, available_bytes, weights_bytes
 
@@ -26,8 +26,8 @@ def check(inventory: Inventory) -> Iterator[Outcome]:
             yield from _judge(server, server.config, server.memory_gib)
         elif server.config is not None or server.max_model_len is not None:
             why = f"the KV cache cannot be computed; not among the inputs: {'; '.join(server.missing)}"
-            yield unknown(server.place, server.container.subject, why)
-    for release in chart_servers(inventory):
+            yield unknown(server.place, server.subject, why)
+    for release in unread_charts(inventory):
         why = f"the KV cache cannot be computed from Helm values; {render_hint(release.place.path)}"
         yield unknown(release.place, release.subject, why)
 
@@ -48,10 +48,10 @@ def _judge(server: Server, config: dict[str, object], memory_gib: float) -> Iter
         return  # the first wall has a check of its own
     if fit.needed is None:
         why = not_covered(config)
-        yield unknown(server.place, server.container.subject, f"the size of the KV cache cannot be computed: {why}")
+        yield unknown(server.place, server.subject, f"the size of the KV cache cannot be computed: {why}")
         return
     if fit.wall in {"kv-cache", "no-memory"}:
         shown = f"{memory_gib:g} GiB at {utilization:g}, weights about {weights / GIB:.1f} GiB: {fit.summary}"
-        yield failed(server.place, server.container.subject, shown)
+        yield failed(server.place, server.subject, shown)
     else:
-        yield passed(server.place, server.container.subject, fit.summary)
+        yield passed(server.place, server.subject, fit.summary)

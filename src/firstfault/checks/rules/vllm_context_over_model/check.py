@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from firstfault.checks.helm_values import render_hint
 from firstfault.checks.inventory import Inventory
 from firstfault.checks.outcome import Outcome, failed, passed, unknown
-from firstfault.checks.serving import chart_servers, servers
+from firstfault.checks.serving import servers, unread_charts
 from firstfault.model.vllm_memory import assess
 
 
@@ -15,9 +15,9 @@ def check(inventory: Inventory) -> Iterator[Outcome]:
     """Judge servers that set a length and whose model configuration is among the inputs."""
     for server in servers(inventory):
         length = server.max_model_len
-        if length is None or "VLLM_ALLOW_LONG_MAX_MODEL_LEN" in str(server.container.body.get("env")):
+        if length is None or server.allows_long:
             continue
-        subject = server.container.subject
+        subject = server.subject
         if server.config is None:
             why = f"whether the model allows {length} tokens is not known; not among the inputs: {server.missing[0]}"
             yield unknown(server.place, subject, why)
@@ -29,8 +29,6 @@ def check(inventory: Inventory) -> Iterator[Outcome]:
             yield failed(server.place, subject, fit.summary)
         else:
             yield passed(server.place, subject, fit.summary)
-    for release in chart_servers(inventory):
-        why = (
-            f"which lengths the Helm values give to vLLM is in the chart's templates; {render_hint(release.place.path)}"
-        )
+    for release in unread_charts(inventory):
+        why = f"which length the Helm values give to vLLM is not known; {render_hint(release.place.path)}"
         yield unknown(release.place, release.subject, why)

@@ -8,26 +8,25 @@ from firstfault.checks.inventory import Inventory
 from firstfault.checks.outcome import Outcome, failed, passed
 from firstfault.checks.serving import Server, servers
 
-_MULTI_NODE = {"LeaderWorkerSet", "RayCluster", "RayService", "RayJob"}
 _SPREAD = ("distributed-executor-backend", "nnodes", "data-parallel-size", "data-parallel-address")
 
 
 def check(inventory: Inventory) -> Iterator[Outcome]:
     """Judge servers that write a parallelism or have several GPUs."""
     for server in servers(inventory):
-        if server.container.gpus and ("tensor-parallel-size" in server.options or server.container.gpus > 1):
+        if server.gpus and ("tensor-parallel-size" in server.options or server.gpus > 1):
             yield from _judge(server)
 
 
 def _judge(server: Server) -> Iterator[Outcome]:
     tensor = int(server.number("tensor-parallel-size", 1))
     pipeline = int(server.number("pipeline-parallel-size", 1))
-    gpus, subject = server.container.gpus, server.container.subject
+    gpus, subject = server.gpus, server.subject
     heads = server.config.get("num_attention_heads") if server.config else None
     if isinstance(heads, int) and tensor and heads % tensor:
         yield failed(server.place, subject, f"the model has {heads} attention heads, which {tensor} does not divide")
         return
-    if server.pod.owner.kind in _MULTI_NODE or any(name in server.options for name in _SPREAD):
+    if server.several_pods or any(name in server.options for name in _SPREAD):
         return  # the processes are spread over Pods
     if tensor * pipeline > gpus:
         yield failed(
