@@ -70,19 +70,31 @@ def test_formats_of_lines_behind_any_banner(tmp_path, kind, banner):
     assert kind_of(tmp_path, banner + LINES[kind]) == kind
 
 
+@pytest.mark.parametrize("banner", [SHORT, LONG], ids=["within the head", "longer than the head"])
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_documents_behind_a_banner(tmp_path, name):
-    """The warnings of a tool may fill a screen before its answer comes."""
-    assert kind_of(tmp_path, SHORT + DOCUMENTS[name]) == name.split()[0]
+def test_documents_behind_a_banner(tmp_path, name, banner):
+    """The warnings of a tool may fill a screen, or a thousand, before its answer comes."""
+    assert kind_of(tmp_path, banner + DOCUMENTS[name]) == name.split()[0]
 
 
-def test_the_facts_of_a_document_behind_a_banner_are_read(tmp_path):
+@pytest.mark.parametrize("banner", [SHORT, LONG], ids=["within the head", "longer than the head"])
+def test_the_facts_of_a_document_behind_a_banner_are_read(tmp_path, banner):
     """The first object too, with the line at which it stands."""
     path = tmp_path / "x.yaml"
-    path.write_text(SHORT + DOCUMENTS["kubernetes in YAML"].replace("reason: x", f"message: {PENDING}", 1))
+    path.write_text(banner + DOCUMENTS["kubernetes in YAML"].replace("reason: x", f"message: {PENDING}", 1))
     found = [item for item in scan([path]).observations if "Insufficient" in item.text]
     assert found
-    assert found[0].line == 130 + 7
+    assert found[0].line == banner.count("\n") + 7
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_log_with_a_document_behind_it_keeps_its_lines(tmp_path, name):
+    """Somebody appended what kubectl said: the log's own fault is still the first."""
+    path = tmp_path / "x.log"
+    path.write_text(STEPS + f"[rank0]: {OOM}\n" + DOCUMENTS[name])
+    result = scan([path])
+    assert result.sources[0].kind == name.split()[0]
+    assert any(item.text == f"[rank0]: {OOM}" for item in result.observations)
 
 
 def test_a_stream_is_judged_by_its_head():

@@ -129,8 +129,12 @@ def detect_source(head: bytes, path: Path | None = None) -> tuple[Reader | None,
 
     if path is None:
         windows = behind.later_windows(head, None, len(head))
+        reader = behind.reader_behind(head, windows, detect_reader, _reader)
     else:
         with path.open("rb") as file:
             windows = behind.later_windows(head, file, file.seek(0, 2))
-    reader = behind.reader_behind(head, windows, detect_reader, _reader)
+            reader = behind.reader_behind(head, windows, detect_reader, _reader)
+            if reader is None and behind.ends_in_document(windows):
+                file.seek(0)
+                reader = behind.reader_behind(file.read(behind.LONGEST_BANNER), windows, detect_reader, _reader)
     return reader, reader.kind if reader is not None else behind.kind_behind(head, windows)

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
     from firstfault.scan.readers.base import Reader
 
-__all__ = ["kind_behind", "later_windows", "reader_behind"]
+__all__ = ["LONGEST_BANNER", "ends_in_document", "kind_behind", "later_windows", "reader_behind"]
 
 WINDOW = 4 * 1024
 # Share of the lines of a window that must be of the format.
 MOST = 0.5
 MOST_STARTS = 8
+LONGEST_BANNER = 1024 * 1024
+"""Bytes in which a document is sought where a source ends like one."""
 
 _PREFIX = rb"(?:\[pod/[^\]\s]{1,300}\] )?(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d) )?"
 # Formats of which each line is a record: (reader, what its lines begin with, a literal that they have).
@@ -74,6 +76,12 @@ def later_windows(head: bytes, file: BinaryIO | None, size: int) -> list[bytes]:
             file.seek(at)
             windows.append(file.read(WINDOW))
     return [window[window.find(b"\n") + 1 :] for window in windows]
+
+
+def ends_in_document(windows: Sequence[bytes]) -> bool:
+    """Say whether a source ends like a document: in its rows, or in the middle of one line that fills the window."""
+    last = windows[-1]
+    return len(windows) > 1 and (b"\n" not in last.rstrip() or _share(last, _ANY_ROW) > MOST)
 
 
 def _share(window: bytes, row: re.Pattern[bytes]) -> float:
