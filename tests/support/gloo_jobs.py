@@ -7,6 +7,7 @@ with its own environment, its output going to FOLDER/JOB/rank<r>.log as a person
 from __future__ import annotations
 
 import os
+import random
 import runpy
 import signal
 import socket
@@ -38,10 +39,12 @@ MIXES = RAISES.replace(
 
 
 def closed_port() -> int:
-    """A port of loopback on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port on which nobody listens, below those that the kernel gives to other programs meanwhile."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket(socket.AF_INET6) as probe, suppress(OSError):
+            probe.bind(("::", port))
+            return port
 
 
 def silent_port(stack: ExitStack) -> int:

@@ -15,11 +15,16 @@ from firstfault.diagnosis.raised import RAISED_RULES
 from firstfault.diagnosis.stack import STACK_RULES
 from firstfault.diagnosis.watching import WATCHING_RULES
 from firstfault.model import Observation, Role
+from firstfault.model.ranks import rank_text
 
 if TYPE_CHECKING:
     from firstfault.diagnosis.facts import Facts, Writer
 
 __all__ = ["derive"]
+
+# Operations, and ranks of each, that a sentence names.
+MOST_OPERATIONS = 4
+LONGEST_RANKS = 60
 
 
 def derive(facts: Facts) -> list[Observation]:
@@ -128,9 +133,13 @@ def _gloo_waits(facts: Facts) -> list[Observation]:
         *waits,
         *(item.rank for item in facts.faults if item.signature == "network.gloo.transport-lost/pair-closed"),
     }
-    calls = {item.rank: item.fields["op"] for item in facts.signals.get("python.collective", ()) if item.rank in stuck}
+    calls = {
+        item.rank: item.fields["op"]
+        for item in facts.signals.get("python.collective", ())
+        if item.rank in stuck and item.rank is not None
+    }
     if len(calls) == world and len(set(calls.values())) > 1:
-        names = ", ".join(sorted(set(calls.values())))
+        names = _who_calls_what(calls)
         return [_derived(line, "workload.collective.mismatch", "different-calls", 0.65, ops=names)]
     if len(waits) == world:
         return [_derived(line, "network.gloo.transport-lost", "all-ranks-wait", 0.6)]
@@ -173,13 +182,34 @@ def _mismatch(facts: Facts) -> list[Observation]:
             waits.setdefault(group_of.get(item.rank, ""), {})[item.rank] = item
     for group, by_rank in waits.items():
         numbers = {item.fields["seq"] for item in by_rank.values()}
-        operations = {_operation(item) for item in by_rank.values()}
-        if len(operations) > 1 and (len(numbers) == 1 or group):
+        operations = {rank: _operation(item) for rank, item in by_rank.items()}
+        if len(set(operations.values())) > 1 and (len(numbers) == 1 or group):
             strength = 0.8 if len(numbers) == 1 else 0.72
-            line = next(iter(by_rank.values()))
-            names = ", ".join(sorted(operations))
-            return [_derived(line, "workload.collective.mismatch", "different-operations", strength, ops=names)]
+            names = _who_calls_what(operations)
+            lines = {operations[rank]: item for rank, item in reversed(by_rank.items())}
+            return [
+                _derived(line, "workload.collective.mismatch", "different-operations", strength, ops=names)
+                for line in list(lines.values())[:MOST_OPERATIONS]
+            ]
     return []
+
+
+def _who_calls_what(operations: dict[int, str]) -> str:
+    """Operations and who is in them, the fewest ranks first: they are the ones to look at."""
+    ranks: dict[str, list[int]] = {}
+    for rank, operation in operations.items():
+        ranks.setdefault(operation, []).append(rank)
+    found = sorted(ranks.items(), key=lambda item: (len(item[1]), item[0]))
+    said = [f"{operation} ({_few(who)})" for operation, who in found[:MOST_OPERATIONS]]
+    return ", ".join(said) + (f" and {len(found) - len(said)} others" if len(found) > len(said) else "")
+
+
+def _few(ranks: list[int]) -> str:
+    """Ranks in words, and how many there are where that would be long."""
+    text = rank_text(ranks).replace(",", ", ")
+    if len(text) > LONGEST_RANKS:
+        return f"{len(ranks)} ranks: {text[:LONGEST_RANKS].rpartition(',')[0]} …"
+    return f"rank{'s' if len(ranks) > 1 else ''} {text}"
 
 
 def _operation(item: Observation) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from firstfault.diagnosis.arithmetic import fit_advice, vllm_fit
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["write_verdict"]
 
 EVIDENCE_LINES = 8
+# The same words of a thousand ranks are one piece of evidence.
+MOST_ALIKE = 3
 MOST_RUNS = 8
 
 
@@ -112,13 +115,15 @@ def _asked_by_driver(candidate: Candidate, facts: Facts) -> list[str]:
 def _evidence(candidate: Candidate, standing: Standing, facts: Facts) -> list[Observation]:
     """The lines to show: roots first and of several ranks, then what goes with them, then a consequence or two."""
     chosen: dict[tuple[str, int | None, str], Observation] = {}
+    alike: Counter[str] = Counter()
     strongest = sorted(candidate.roots, key=lambda item: -item.strength)
     follow = [item for later, earlier, _ in standing.explained if earlier is candidate for item in later.roots[:1]]
     store = facts.signals.get("store.clients", [])[:1] if candidate.cause.startswith("network.c10d") else []
     for item in (*strongest, *candidate.others, *store, *follow):
         text_key = (item.source, item.line, "" if item.line is not None else item.text)
-        if text_key not in chosen and len(chosen) < EVIDENCE_LINES:
-            chosen[text_key] = item
+        alike[item.signature] += text_key not in chosen
+        if alike[item.signature] <= MOST_ALIKE and len(chosen) < EVIDENCE_LINES:
+            chosen.setdefault(text_key, item)
     return list(chosen.values())
 
 
