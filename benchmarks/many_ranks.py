@@ -33,6 +33,7 @@ def log_of(rank: int, ranks: int, culprit: int, size: int) -> str:
     text = re.sub(rf"\b(rank[ =]){own}\b", rf"\g<1>{rank}", text).replace("ws=2", f"ws={ranks}")
     text = re.sub(r"\bn[Rr]anks 2\b", lambda found: found[0].replace("2", str(ranks)), text)
     text = text.replace("train-master-0", f"node-{rank // 8}").replace("train-worker-0", f"node-{rank // 8}")
+    text = re.sub(r"\b10\.77\.0\.", f"10.77.{rank // 8}.", text)
     head, _, tail = text.partition(f"[rank {rank}] iter 1")
     filler = "".join(FILLER.format(rank=rank, n=n, m=n // 60 % 60, s=n % 60) for n in range(size // 86))
     return f"{head}{filler}[rank {rank}] iter 1{tail}"

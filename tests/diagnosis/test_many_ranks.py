@@ -33,6 +33,7 @@ def log_of(text: str, recorded: int, rank: int) -> str:
     )
     text = re.sub(rf"\b(rank[ =]){recorded}\b", rf"\g<1>{rank}", text).replace("ws=2", f"ws={RANKS}")
     text = re.sub(r"\bn[Rr]anks 2\b", lambda found: found[0].replace("2", str(RANKS)), text)
+    text = re.sub(r"\b10\.77\.0\.", f"10.77.{rank // 8}.", text)
     return re.sub(r"\b(?:train|nccl)-(?:master|worker)-0\b", f"node-{rank // 8}", text)
 
 
