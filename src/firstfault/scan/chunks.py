@@ -123,7 +123,10 @@ def stream_chunks(stream: BinaryIO) -> Iterator[Chunk]:
                 number += 1
             ready = data[:cut]
     if ready and carry:
-        yield Chunk(ready, number=number)
+        if len(ready) + len(carry) <= CHUNK_BYTES:
+            ready, carry = ready + carry, b""  # only the last line lacks its end
+        else:
+            yield Chunk(ready, number=number)
     yield Chunk(carry or ready, number=number + 1, is_last=True)
     if broken is not None:
         raise broken

@@ -16,6 +16,7 @@ from firstfault.scan.children import can_fork, map_in_turn, map_shares
 from firstfault.scan.chunks import CHUNK_BYTES, Chunk, file_chunks, make_readable, stream_chunks
 from firstfault.scan.engine import Engine, load_engine
 from firstfault.scan.lines import Examined, LineCollector, examine
+from firstfault.scan.mend import mended_lines
 from firstfault.scan.patterns import Pattern, build_patterns
 from firstfault.scan.readers import JointAnalysis, NotEvidenceError, detect_source
 from firstfault.scan.sources import Source, SourceProblem
@@ -98,6 +99,13 @@ class _CountedStream:
         data = self._stream.readline(limit)
         self.bytes += len(data)
         return data
+
+
+def _noting(lines: Iterable[TextLine], printed: set[str]) -> Iterator[TextLine]:
+    """Hand on lines and note their texts."""
+    for line in lines:
+        printed.add(line.text)
+        yield line
 
 
 class Scanner:
@@ -191,10 +199,14 @@ class Scanner:
                 self._scan_chunks(stream_chunks(stream), collector)
             else:
                 counted = _CountedStream(stream)
+                printed: set[str] = set()
                 try:
-                    self._scan_lines(reader.read(counted, source.name, joint), collector)  # type: ignore[arg-type]
+                    lines = reader.read(counted, source.name, joint)  # type: ignore[arg-type]
+                    self._scan_lines(_noting(lines, printed) if len(head) <= EXCERPT else lines, collector)
                 finally:
                     collector.bytes, collector.lines = counted.bytes, None
+                if len(head) <= EXCERPT:
+                    self._scan_mended(head, collector, printed)
 
     def _scan_lines(self, lines: Iterable[TextLine], collector: LineCollector) -> None:
         """Scan what a reader prints, a buffer at a time."""
@@ -211,6 +223,13 @@ class Scanner:
             # Also when the stream breaks in the middle.
             if batch:
                 self._scan_batch(batch, collector)
+
+    def _scan_mended(self, data: bytes, collector: LineCollector, printed: AbstractSet[str] | None = None) -> None:
+        """Scan what a paste took apart; of what a reader read, only the lines that it handed on as they are."""
+        text = make_readable(data).decode("utf-8", "replace")
+        if printed is not None:
+            text = "\n".join(line if line.rstrip("\r") in printed else "" for line in text.split("\n"))
+        self._scan_batch(list(mended_lines(text)), collector)
 
     def _scan_batch(self, batch: list[TextLine], collector: LineCollector) -> None:
         starts: list[int] = []
@@ -238,7 +257,10 @@ class Scanner:
         if first is None:
             return
         if first.is_last:
-            collector.add(self._examine(first, frozenset()))
+            data = first.read()
+            collector.add(self._examine(first, frozenset(), data))
+            if len(data) <= EXCERPT:
+                self._scan_mended(data, collector)
             next(chunks, None)  # a damaged stream says so behind its last chunk
             return
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - not needed for small inputs
@@ -275,8 +297,9 @@ class Scanner:
         for answer in map_in_turn(work, chunks, self._workers, news):
             collector.add(msgspec.msgpack.decode(answer, type=Examined))
 
-    def _examine(self, chunk: Chunk, saturated: AbstractSet[int]) -> Examined:
-        data = chunk.read()
+    def _examine(self, chunk: Chunk, saturated: AbstractSet[int], data: bytes | None = None) -> Examined:
+        if data is None:
+            data = chunk.read()
         readable = make_readable(data)
         # The last chunk in small pieces: of lines wanted once per piece, the last ones of the source are seen too.
         fine = 1 if len(data) <= EXCERPT else max(FINEST_PIECE, len(data) // PIECES)
