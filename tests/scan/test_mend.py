@@ -16,7 +16,9 @@ def _texts(text: str) -> list[str]:
 
 def _causes(text: str) -> set[str]:
     data = text.encode()
-    return {one.cause for one in scan_sources([Source("paste.txt", lambda: io.BytesIO(data), size=len(data))]).observations}
+    return {
+        one.cause for one in scan_sources([Source("paste.txt", lambda: io.BytesIO(data), size=len(data))]).observations
+    }
 
 
 def test_apostrophes_of_yaml_are_single_again():
