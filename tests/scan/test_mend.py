@@ -35,13 +35,7 @@ def test_an_empty_string_stays_empty():
 
 def test_a_value_that_goes_on_is_one_message():
     """A folded value ends where its quotes do."""
-    text = "\n".join(
-        [
-            "  message: '0/3 nodes are available: 3 node(s) had untolerated",
-            "    taint {nvidia.com/gpu: present}.'",
-            "  reason: Unschedulable",
-        ]
-    )
+    text = "  message: '0/3 nodes are available: 3 node(s) had untolerated\n    taint {nvidia.com/gpu: present}.'\n  reason: Unschedulable"
     (message,) = mended_lines(text)
     assert message.text.endswith("had untolerated taint {nvidia.com/gpu: present}.'")
     assert (message.line, message.offset) == (1, 0)
@@ -50,12 +44,7 @@ def test_a_value_that_goes_on_is_one_message():
 
 def test_a_message_cut_at_the_width_of_a_terminal_is_one_message():
     """What follows has no prefix of its own and goes on in the middle of a sentence."""
-    text = "\n".join(
-        [
-            "  Warning  FailedCreate  2m  job-controller  Error creating: pods is forbidden: error",
-            "  looking up service account ml/trainer: serviceaccount not found",
-        ]
-    )
+    text = "  Warning  FailedCreate  2m  job-controller  Error creating: pods is forbidden: error\n  looking up service account ml/trainer: serviceaccount not found"
     assert len(_texts(text)) == 1
     assert "infra.policy.denied" in _causes(text)
 
@@ -67,8 +56,10 @@ def test_a_message_cut_at_the_width_of_a_terminal_is_one_message():
         '  File "/opt/venv/lib/python3.12/site-packages/torch/distributed/run.py", line 753, in run\n    elastic_launch(',
         "NAME                                            READY   STATUS             RESTARTS       AGE\ntrain-0   1/1",
         "step 100 loss 2.31 learning rate 0.0003 tokens per second 12000 memory 71 GiB elapsed 17\nstep 101 loss 2.30",
-        "export NCCL_DEBUG=INFO; export NCCL_SOCKET_IFNAME=eth0; torchrun --nnodes=2 --nproc_per_node=8 train.py\n"
-        "model=llama",
+        (
+            "export NCCL_DEBUG=INFO; export NCCL_SOCKET_IFNAME=eth0; torchrun --nnodes=2 --nproc_per_node=8 train.py\n"
+            "model=llama"
+        ),
     ],
 )
 def test_lines_of_their_own_are_left_apart(text):

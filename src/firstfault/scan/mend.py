@@ -29,7 +29,8 @@ _CODE = re.compile(r"line \d+, in |\) at 0x|\+ 0x[0-9a-f]+ |\S {3,}\S+ {3,}\S|[{
 # What goes on: no prefix, no key, no list, no table, no code.
 _GOES_ON = re.compile(r"^\s*(?:[a-z({\[\"']|\d+ [A-Za-z(])")
 _OWN_LINE = re.compile(
-    r"^\s*(?:File |at |frame |return\b|raise |self\.|def |import |from |with |for |if |[\w.\[\]]+ ?[-+*]?= |[\w./-]+:(?: |$)|[\w./-]+=\S"
+    r"^\s*(?:File |at |frame |return\b|raise |self\.|def |import |from |with |for |if "
+    r"|[\w.\[\]]+ ?[-+*]?= |[\w./-]+:(?: |$)|[\w./-]+=\S"
     r"|[\w.-]+\(|[|+*>$#%@-]|\d{1,4}[-/:]\d|\S+ \d\d:\d\d|[a-z]+\d*:\d+:\d+ |\[?[\w-]+\]?:? ?(?:error|warning|info)\b)"
 )
 
@@ -90,4 +91,4 @@ def _is_cut(last: str, following: str) -> bool:
     """Say whether a line stops in the middle of a message that the next one goes on with."""
     if len(last.strip()) < LONG or not _CUT.search(last) or _CODE.search(last):
         return False
-    return bool(_GOES_ON.match(following)) and last.split()[0] != following.split()[0]
+    return bool(_GOES_ON.match(following)) and last.split(maxsplit=1)[0] != following.split(maxsplit=1)[0]
