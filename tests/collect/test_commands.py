@@ -100,6 +100,17 @@ def test_what_a_command_complains_of_is_redacted(tmp_path, monkeypatch):
                 assert secret not in text
 
 
+def test_what_kubectl_logs_of_each_try_is_left_out(tmp_path):
+    """Its sentence stands at the end; where there is none, all is shown."""
+    tries = 'E1130 16:21:21.867225   24455 memcache.go:265] "Unhandled Error" err="connection refused"\n' * 5
+    sentence = "The connection to the server localhost:8080 was refused\n"
+    for said, shown in ((tries + sentence, sentence.strip()), (tries, tries[:20])):
+        missing = run_commands(
+            tmp_path, Target(), run=lambda argv, said=said: subprocess.CompletedProcess(argv, 1, b"", said.encode())
+        )
+        assert missing[0].why.startswith(shown)
+
+
 def test_answers_that_are_no_lists_are_missing_and_not_a_crash(tmp_path):
     """A proxy's login page with exit code 0."""
     missing = run_commands(tmp_path, Target(), lambda argv: subprocess.CompletedProcess(argv, 0, b"<html>", b""))

@@ -54,8 +54,16 @@ class LazyGroup(click.Group):
 def app() -> None:
     """Which layer failed first, and the lines that prove it.
 
+    \b
+    Something just failed?
+      firstfault triage job.log       a log, a folder, an archive; - is stdin
+      firstfault triage --live -n NAMESPACE -l job-name=JOB
+      firstfault explain CAUSE        what to do about the cause that it names
+
+    Every verb has --help, --format json and --output FILE.
+
     Exit codes: 0 nothing wrong, 1 fault or finding, 2 usage or unreadable input, 3 could not tell, 4 restore failed.
-    """
+    """  # noqa: D301 - click's mark for lines that stay as they are
 
 
 def _complain(message: str) -> None:

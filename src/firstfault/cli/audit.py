@@ -34,14 +34,27 @@ _HEAD_CHARACTERS = 4096
 
 @click.command("audit")
 @click.argument("paths", nargs=-1, type=_PATH)
-@click.option("--check", "checks", multiple=True, metavar="ID", help="Run only this check (repeatable).")
+@click.option("--check", "checks", multiple=True, metavar="ID", help="Run only this check; may be given several times.")
 @click.option("--complete", is_flag=True, help="The inputs are everything there is: judge what is absent, too.")
-@click.option("--config", type=_PATH, help="Configuration; default: firstfault.toml here or in the audited folder.")
-@click.option("--baseline", type=_PATH, help="Accept the findings of this baseline file.")
-@click.option("--write-baseline", type=_PATH, help="Write a baseline that accepts every open finding.")
-@click.option("--reason", default="", help="Why the baseline accepts them (needed with --write-baseline).")
-@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), help="Last day on which the new baseline holds.")
-@click.option("--fail-on", type=click.Choice(SEVERITIES), default="low", show_default=True, help="Least severity.")
+@click.option(
+    "--config", type=_PATH, help="Configuration file; default: firstfault.toml here or in the audited folder."
+)
+@click.option("--baseline", type=_PATH, help="Accept the findings that this file, made by --write-baseline, lists.")
+@click.option("--write-baseline", type=_PATH, help="Write a file that accepts every open finding.")
+@click.option("--reason", default="", help="With --write-baseline: why they are accepted.")
+@click.option(
+    "--until",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="Last day on which the new baseline holds: YYYY-MM-DD.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(SEVERITIES),
+    default="low",
+    show_default=True,
+    help="Exit 1 only for findings of at least this severity.",
+)
 @click.option("--unknown-ok", is_flag=True, help="Exit 0 when some results are unknown and none fails.")
 @click.option("--fix", is_flag=True, help="Show the changes that close what can be closed safely, as a diff.")
 @click.option("--yes", is_flag=True, help="With --fix: write the changes.")
@@ -49,7 +62,7 @@ _HEAD_CHARACTERS = 4096
 @click.option("--live", is_flag=True, help="Read the cluster's objects and the account's quotas now, and audit them.")
 @click.option("--context", type=GivenText(), help="With --live: kubeconfig context.")
 @click.option("--permissions", is_flag=True, help="Print the role and the IAM policy that --live needs, and stop.")
-@click.option("--list-checks", "list_checks_only", is_flag=True, help="List the checks.")
+@click.option("--list-checks", "list_checks_only", is_flag=True, help="List the checks, and stop.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--output", type=TargetPath(path_type=Path), help="Write the report to this file.")
 def audit(
@@ -77,7 +90,15 @@ def audit(
 
     PATHS are files and folders, in any mixture; "-" is standard input (`kubectl kustomize . | firstfault audit -`).
     Nothing of the inputs is executed and nothing is fetched.
-    """
+
+    \b
+      firstfault audit terraform/ manifests/
+      firstfault audit --explain CHECK      why a finding matters, and the fix
+      firstfault audit terraform/ --fix     what can be closed safely, as diff
+
+    Exit code 0: no open finding. 1: findings. 2: an input cannot be read (the others are audited all the same), or the
+    call is wrong. 3: nothing fails, and some results are unknown.
+    """  # noqa: D301 - click's mark for lines that stay as they are
     if explain or list_checks_only:
         text = explain_check(find_check(explain)) if explain else list_checks(load_checks().values())
         write_output(text, output)

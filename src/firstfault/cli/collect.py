@@ -49,7 +49,14 @@ def collect(
 
     Without --run it prints a shell script to read, change and run where kubectl and aws work. `firstfault triage`
     reads the folder or bundle that comes out.
-    """
+
+    \b
+      firstfault collect -n NAMESPACE -l job-name=JOB > gather.sh
+      firstfault collect -n NAMESPACE -l job-name=JOB --run
+      firstfault triage firstfault-bundle.tar.gz
+
+    Exit code 0: printed, or something was gathered. 2: the call is wrong. 3: nothing could be gathered.
+    """  # noqa: D301 - click's mark for lines that stay as they are
     from firstfault.collect import commands  # noqa: PLC0415 - `--help` needs none of it
 
     target = commands.Target(namespace=namespace or "", selector=selector or "", context=context or "")

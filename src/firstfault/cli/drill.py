@@ -43,7 +43,15 @@ def _color(output: Path | None) -> bool:
 
 @click.group("drill", context_settings=_HELP)
 def drill() -> None:
-    """Make a fault happen safely, watch it be diagnosed, and prove that everything was put back."""
+    """Make a fault happen safely, watch it be diagnosed, and prove that everything was put back.
+
+    \b
+      firstfault drill list
+      firstfault drill plan sg-block    what it would change; changes nothing
+      firstfault drill run sg-block     on this machine, without root or GPU,
+                                        in network namespaces of its own
+      firstfault drill recover          after a run that was killed
+    """  # noqa: D301 - click's mark for lines that stay as they are
 
 
 @drill.command("list", context_settings=_HELP)
@@ -58,7 +66,7 @@ def list_command(format_: str, output: Path | None) -> int:
     return int(ExitCode.OK)
 
 
-@drill.command("plan", context_settings=_HELP)
+@drill.command("plan", context_settings=_HELP, short_help="Say exactly what a drill would change; change nothing.")
 @click.argument("name")
 @click.option("--variant", default="", help="One of the drill's variants.")
 @_WORLD
@@ -129,12 +137,12 @@ def lint_command(files: tuple[Path, ...], *, schema: bool, format_: str, output:
     return int(worst_exit_code(*(codes[each.result] for each in found)))
 
 
-@drill.command("new", context_settings=_HELP)
+@drill.command("new", context_settings=_HELP, short_help="Write a scenario file to start from.")
 @click.argument("file", type=click.Path(path_type=Path))
 @_FORMAT
 @_OUTPUT
 def new_command(file: Path, *, format_: str, output: Path | None) -> int:
-    """Write a scenario file to start from: NAME.yaml."""
+    """Write a scenario to start from into FILE; its name is that of the drill, such as my-fault.yaml."""
     from firstfault.drills import new_scenario  # noqa: PLC0415
     from firstfault.report.scenarios import render_new  # noqa: PLC0415
 
@@ -156,7 +164,7 @@ def recover_command(format_: str, output: Path | None) -> int:
     return int(ExitCode.RESTORE_FAILED if any(run.outcome == "owed" for run in found) else ExitCode.OK)
 
 
-@drill.command("report", context_settings=_HELP)
+@drill.command("report", context_settings=_HELP, short_help="Show the result of an earlier run again.")
 @click.argument("run", required=False)
 @_FORMAT
 @_OUTPUT
@@ -169,13 +177,25 @@ def report_command(run: str | None, format_: str, output: Path | None) -> int:
     return int(ExitCode.OK)
 
 
-@drill.command("run", context_settings=_HELP)
+@drill.command("run", context_settings=_HELP, short_help="Baseline, fault, diagnosis, restoration, proof.")
 @click.argument("name", required=False)
 @click.argument("program_args", nargs=-1, metavar="[-- PROGRAM-ARGS...]")
 @click.option("--all", "everything", is_flag=True, help="Run every drill of the world.")
 @_WORLD
-@click.option("--backend", type=click.Choice(["auto", "gloo", "nccl"]), default="auto", show_default=True)
-@click.option("--launcher", type=click.Choice(["direct", "torchrun"]), default="direct", show_default=True)
+@click.option(
+    "--backend",
+    type=click.Choice(["auto", "gloo", "nccl"]),
+    default="auto",
+    show_default=True,
+    help="auto: nccl where PyTorch sees a GPU, else gloo.",
+)
+@click.option(
+    "--launcher",
+    type=click.Choice(["direct", "torchrun"]),
+    default="direct",
+    show_default=True,
+    help="How the ranks are started.",
+)
 @click.option(
     "--timeout", type=Seconds(), metavar="SECONDS", help="Process-group timeout under the fault [5; nccl 30]."
 )

@@ -20,7 +20,13 @@ __all__ = ["eks_options"]
 F = TypeVar("F", bound="Callable[..., int]")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "": 1}
 _OPTIONS = (
-    click.option("--injector", type=click.Choice(["terraform", "ec2", "networkpolicy"]), default="terraform"),
+    click.option(
+        "--injector",
+        type=click.Choice(["terraform", "ec2", "networkpolicy"]),
+        default="terraform",
+        show_default=True,
+        help="eks: how the fault is made.",
+    ),
     click.option("--terraform-dir", default="", metavar="DIR", help="eks: root module of the cluster, initialised."),
     click.option("--var-file", "var_files", multiple=True, help="eks: variable file that DIR is planned with."),
     click.option("--group", "groups", multiple=True, metavar="NAME=SG-ID", help="eks: id of the node or aux group."),

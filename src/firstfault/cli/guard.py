@@ -14,6 +14,11 @@ from firstfault.errors import ExitCode, UsageError
 
 __all__ = ["guard"]
 
+# As in firstfault.guardrails.FEATURES, which --help does not import; a test compares them.
+_FEATURES = (
+    "What the cluster has, comma-separated: kyverno, prometheus-operator, karpenter, argocd, flux, gpu-operator, "
+    "mutating-admission-policy."
+)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
 
@@ -44,7 +49,13 @@ class _List(click.ParamType[tuple[str, ...]]):
 
 @click.group()
 def guard() -> None:
-    """Render what would have noticed it, and tell how soon it does."""
+    """Render what would have noticed it, and tell how soon it does.
+
+    \b
+      firstfault guard render --out guard/    then read guard/README.md
+      firstfault guard budget                 how soon is each fault noticed?
+      terraform show -json plan | firstfault guard lock -
+    """  # noqa: D301 - click's mark for lines that stay as they are
 
 
 def _cluster_options(command: Any) -> Any:
@@ -54,41 +65,108 @@ def _cluster_options(command: Any) -> Any:
             "--profile", default="eks-managed", show_default=True, help="eks-managed, eks-auto or self-managed."
         ),
         click.option("--kubernetes-version", default="1.33", show_default=True, help="Version of the API server."),
-        click.option("--with", "features", type=_List(), default=(), help="What the cluster has, comma-separated."),
-        click.option("--instance-types", type=_List(), default=(), help="GPU instance types, comma-separated."),
-        click.option("--mode", default="audit", show_default=True, type=click.Choice(["audit", "enforce"])),
-        click.option("--only", type=_List(), default=None, help="Guardrail ids or checklist items (B4, C2)."),
+        click.option("--with", "features", type=_List(), default=(), help=_FEATURES),
+        click.option(
+            "--instance-types", type=_List(), default=(), help="GPU instance types, comma-separated, e.g. p5.48xlarge."
+        ),
+        click.option(
+            "--mode",
+            default="audit",
+            show_default=True,
+            type=click.Choice(["audit", "enforce"]),
+            help="Whether admission policies report, or refuse.",
+        ),
+        click.option(
+            "--only",
+            type=_List(),
+            default=None,
+            help="Only these guardrails: ids or checklist items (B4, C2), comma-separated.",
+        ),
         click.option("--gpu-node-label", default=None, metavar="KEY=VALUE", help="Label that every GPU node carries."),
-        click.option("--smoke-period", type=_Duration(), default="30m", show_default=True),
+        click.option(
+            "--smoke-period",
+            type=_Duration(),
+            default="30m",
+            show_default=True,
+            help="How often the NCCL smoke test runs.",
+        ),
         click.option("--evaluation", type=_Duration(), default=None, help="Evaluation interval of the rules."),
         click.option("--group-wait", type=_Duration(), default=None, help="Alertmanager's group_wait."),
         click.option("--group-interval", type=_Duration(), default=None, help="Alertmanager's group_interval."),
-        click.option("--scrape", multiple=True, metavar="SOURCE=DURATION", help="Scrape interval of an exporter."),
-        click.option("--collect", multiple=True, metavar="SOURCE=DURATION", help="Collection interval of an exporter."),
+        click.option(
+            "--scrape",
+            multiple=True,
+            metavar="SOURCE=DURATION",
+            help="How often Prometheus asks an exporter, e.g. dcgm-exporter=15s; may be given several times.",
+        ),
+        click.option(
+            "--collect",
+            multiple=True,
+            metavar="SOURCE=DURATION",
+            help="How often the exporter itself looks, e.g. dcgm-exporter=30s.",
+        ),
     ]
     for option in reversed(options):
         command = option(command)
     return command
 
 
-@guard.command()
+@guard.command(short_help="Write rules, policies and manifests for this cluster.")
 @_cluster_options
-@click.option("--out", type=TargetPath(path_type=Path, file_okay=False), required=True, help="Folder to write.")
 @click.option(
-    "--from-audit", "audit", type=click.Path(path_type=Path), default=None, help="Render only what this audit asks for."
+    "--out",
+    type=TargetPath(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder to write into; made where it is not there.",
+)
+@click.option(
+    "--from-audit",
+    "audit",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Render only what closes the findings of this report (`firstfault audit … --format json`).",
 )
 @click.option("--namespace", default="firstfault", show_default=True, help="Namespace of firstfault's own objects.")
 @click.option("--cluster", default="CLUSTER", show_default=True, help="Name of the cluster, for Terraform and S3.")
 @click.option("--evidence-bucket", default="EVIDENCE-BUCKET", show_default=True, help="S3 bucket for evidence.")
-@click.option("--smoke-image", default="registry.example.com/firstfault-smoke:0.1", show_default=True)
-@click.option("--git-repo", default="", help="Repository that holds the ClusterPolicy.")
-@click.option("--git-path", default="./clusterpolicy", show_default=True, help="Folder in it.")
-@click.option("--terraform-role", default="terraform", show_default=True, help="Role that applies Terraform.")
-@click.option("--load-balancer-role", default="aws-load-balancer-controller", show_default=True)
-@click.option("--break-glass-role", default="break-glass", show_default=True, help="Role for emergencies.")
-@click.option("--node-role", default="*-eks-node-group-*", show_default=True, help="Role of the nodes.")
-@click.option("--exclude-namespaces", type=_List(), default="kube-system,gpu-operator,kyverno", show_default=True)
-@click.option("--iteration-slo", "iteration_slo_s", default="1.0", show_default=True, help="Seconds of an iteration.")
+@click.option(
+    "--smoke-image",
+    default="registry.example.com/firstfault-smoke:0.1",
+    show_default=True,
+    help="Image of the NCCL smoke test.",
+)
+@click.option("--git-repo", default="", help="Git repository that holds the ClusterPolicy, for GitOps.")
+@click.option("--git-path", default="./clusterpolicy", show_default=True, help="Folder of the ClusterPolicy in it.")
+@click.option(
+    "--terraform-role",
+    default="terraform",
+    show_default=True,
+    help="IAM role that applies Terraform: it may go on changing security groups.",
+)
+@click.option(
+    "--load-balancer-role",
+    default="aws-load-balancer-controller",
+    show_default=True,
+    help="IAM role of the load-balancer controller.",
+)
+@click.option("--break-glass-role", default="break-glass", show_default=True, help="IAM role for emergencies.")
+@click.option(
+    "--node-role", default="*-eks-node-group-*", show_default=True, help="IAM role of the nodes; * and ? match."
+)
+@click.option(
+    "--exclude-namespaces",
+    type=_List(),
+    default="kube-system,gpu-operator,kyverno",
+    show_default=True,
+    help="Namespaces that no admission policy touches.",
+)
+@click.option(
+    "--iteration-slo",
+    "iteration_slo_s",
+    default="1.0",
+    show_default=True,
+    help="Seconds that an iteration of training may take.",
+)
 @click.option("--keep-edits", is_flag=True, help="Leave files that somebody changed.")
 @click.option("--overwrite", is_flag=True, help="Replace files that somebody changed.")
 @click.option("--dry-run", is_flag=True, help="Say what would change and write nothing.")
@@ -123,7 +201,7 @@ def render(
     write_output(render_report(built, changes, out, format_, dry_run=dry_run), output)
 
 
-@guard.command()
+@guard.command(short_help="Tell how soon each scenario is noticed, at the worst.")
 @_cluster_options
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--output", type=TargetPath(path_type=Path, dir_okay=False), default=None, help="Write the answer there.")
@@ -142,7 +220,7 @@ def budget(format_: str, output: Path | None, only: Any, **cluster: Any) -> None
     write_output(budget_report(compute(options, chosen), format_), output)
 
 
-@guard.command()
+@guard.command(short_help="Refuse a plan that takes a rule away which training needs.")
 @click.argument("plan", type=click.Path(path_type=Path, exists=False))
 @click.option("--strict", is_flag=True, help="Refuse also what another security group still covers.")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)

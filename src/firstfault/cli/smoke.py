@@ -27,10 +27,16 @@ _SIZES = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}
 
 @click.command("smoke", context_settings={"help_option_names": ["-h", "--help"], "allow_interspersed_args": False})
 @click.argument("program", nargs=-1, metavar="[-- PROGRAM ARGS...]")
-@click.option("--rank", type=int, help="This rank; default RANK, or JOB_COMPLETION_INDEX of an Indexed Job.")
-@click.option("--world-size", type=int, help="How many ranks meet; default WORLD_SIZE.")
-@click.option("--master", metavar="HOST:PORT", help="Where they meet; default MASTER_ADDR and MASTER_PORT.")
-@click.option("--backend", type=click.Choice(["auto", "nccl", "gloo"]), default="auto", show_default=True)
+@click.option("--rank", type=int, help="This rank; default: RANK, or JOB_COMPLETION_INDEX of an Indexed Job.")
+@click.option("--world-size", type=int, help="How many ranks meet; default: WORLD_SIZE.")
+@click.option("--master", metavar="HOST:PORT", help="Where they meet; default: MASTER_ADDR and MASTER_PORT.")
+@click.option(
+    "--backend",
+    type=click.Choice(["auto", "nccl", "gloo"]),
+    default="auto",
+    show_default=True,
+    help="auto: nccl where a GPU is.",
+)
 @click.option("--preflight", is_flag=True, help="As an init container: stop after TCP where no GPU is visible.")
 @click.option("--wrap", is_flag=True, help="Then run PROGRAM, and triage its output when it fails.")
 @click.option(
@@ -40,13 +46,23 @@ _SIZES = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}
     show_default=True,
     help="Seconds to wait for peers that start later.",
 )
-@click.option("--min-bandwidth", metavar="BYTES/S", help="Floor of the bus bandwidth, e.g. 2.5G; default by type.")
-@click.option("--expect-transport", type=click.Choice(["efa", "ib", "socket", "any"]), help="Default by type.")
+@click.option(
+    "--min-bandwidth", metavar="BYTES/S", help="Fail below this bus bandwidth, e.g. 2.5G; default: by --instance-type."
+)
+@click.option(
+    "--expect-transport",
+    type=click.Choice(["efa", "ib", "socket", "any"]),
+    help="Fail where NCCL chose another one; default: by --instance-type.",
+)
 @click.option("--instance-type", default="", envvar="FIRSTFAULT_INSTANCE_TYPE", help="EC2 instance type of the node.")
 @click.option("--node", default="", envvar="FIRSTFAULT_NODE", help="Node name for metrics; default: the host name.")
 @click.option("--logs", type=click.Path(file_okay=False, path_type=Path), help="Keep probes and backend output there.")
-@click.option("--textfile", type=TargetPath(dir_okay=False, path_type=Path), help="Write metrics for node-exporter.")
-@click.option("--pushgateway", metavar="URL", help="Push the metrics there.")
+@click.option(
+    "--textfile",
+    type=TargetPath(dir_okay=False, path_type=Path),
+    help="Write the metrics as a file for node-exporter's textfile collector.",
+)
+@click.option("--pushgateway", metavar="URL", help="Push the metrics to this Prometheus Pushgateway.")
 @click.option(
     "--listen", type=click.IntRange(1, 65535), metavar="PORT", help="Serve the metrics on a port after the run."
 )
@@ -61,9 +77,15 @@ def smoke(
     Start it on every rank, with the environment that the job would have. Each rung has its own short limit, so a silent
     drop is named after seconds instead of after the job's ten minutes.
 
+    \b
+    On two nodes at the same time, and in a job in front of its program:
+      firstfault smoke --rank 0 --world-size 2 --master node-a:29500
+      firstfault smoke --rank 1 --world-size 2 --master node-a:29500
+      firstfault smoke --wrap -- python train.py
+
     Exit code 0: every rung was climbed. 1: a fault, with its cause. 2: the call is wrong. 3: could not tell. --wrap
     with a good preflight: the code of the program.
-    """
+    """  # noqa: D301 - click's mark for lines that stay as they are
     from firstfault.report.smoke import render_smoke  # noqa: PLC0415 - not needed for --help
     from firstfault.smoke import run_smoke  # noqa: PLC0415
 

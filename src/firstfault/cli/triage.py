@@ -19,7 +19,7 @@ __all__ = ["triage_command"]
 
 
 @click.command("triage", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("paths", nargs=-1, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--output", type=TargetPath(dir_okay=False, path_type=Path), help="Write to a file, not the terminal.")
 @click.option("--live", is_flag=True, help="Read the job's Pods, events, nodes, logs and security groups now.")
@@ -41,12 +41,18 @@ def triage_command(
 ) -> int:
     """Say which layer failed first, and prove it with the lines that show it.
 
-    PATH is a log, a folder or an archive of logs; "-" is standard input. Paste whatever there is. With --live the
-    evidence is read from the cluster with read-only calls (GET, ec2:Describe*); `firstfault collect --permissions`
-    prints the rights that this needs.
+    PATH is a log, a folder or an archive of logs; "-" is standard input. Paste whatever there is: logs of some or all
+    ranks, kubectl output, dmesg. With --live the evidence is read from the cluster with read-only calls (GET,
+    ec2:Describe*); `firstfault collect --permissions` prints the rights that this needs.
 
-    Exit code 0: healthy. 1: a fault. 2: an input cannot be read. 3: the evidence does not say.
-    """
+    \b
+      firstfault triage job.log
+      kubectl logs --tail=-1 --prefix -l job-name=JOB | firstfault triage -
+      firstfault triage --live -n NAMESPACE -l job-name=JOB
+
+    Exit code 0: healthy. 1: a fault. 2: an input cannot be read (the others are diagnosed all the same). 3: the
+    evidence does not say; the report names what would, with the command that gets it.
+    """  # noqa: D301 - click's mark for lines that stay as they are
     from firstfault.diagnosis import triage  # noqa: PLC0415 - the engine is not needed for --help
     from firstfault.report import render_triage  # noqa: PLC0415
 

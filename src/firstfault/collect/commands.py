@@ -33,6 +33,7 @@ __all__ = ["Command", "Target", "permissions", "run_commands", "script"]
 SCRIPT = Path(__file__).with_name("bundle.sh")
 COMMAND_TIMEOUT_S = 60
 PARALLEL = 4
+_KLOG = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w.-]+:\d+\]")
 MOST_OF_STDERR = 500
 
 FLIGHT_RECORDER = (
@@ -171,7 +172,7 @@ def run_commands(
         if done.returncode:
             if not command.optional:
                 # Redacted as a whole: a token that was cut in two would not be known for one.
-                said = redact(safe_text(done.stderr.decode(errors="replace"))).strip()
+                said = redact(safe_text(_without_klog(done.stderr.decode(errors="replace")))).strip()
                 reason = said[:MOST_OF_STDERR] or f"exit code {done.returncode}"
                 missing.append(Missing(what=command.file, why=reason, command=shlex.join(command.argv)))
             return None
@@ -187,6 +188,12 @@ def run_commands(
         list(pool.map(execute, _all_pod_commands(target, pods)))
     missing += _run_cloud(folder, execute, pods, _items(outputs.get("nodes.json"), "nodes.json", missing))
     return sorted(missing, key=lambda each: each.what)
+
+
+def _without_klog(text: str) -> str:
+    """Leave out what kubectl's own logger says of each try, where kubectl then says it in a sentence."""
+    lines = [line for line in text.splitlines() if not _KLOG.match(line)]
+    return "\n".join(lines) if any(line.strip() for line in lines) else text
 
 
 def _items(output: bytes | None, file: str, missing: list[Missing]) -> list[dict[str, Any]]:

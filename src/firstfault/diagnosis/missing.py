@@ -42,7 +42,7 @@ def what_is_missing(
                 why="there is no output of a run among the files, only what is set aside"
                 if set_aside
                 else ("no output could be read" if unread else "the input is empty"),
-                command="kubectl logs --prefix --timestamps -l job-name=JOB --all-containers > job.log",
+                command="kubectl logs --prefix --timestamps --tail=-1 -l job-name=JOB --all-containers > job.log",
             )
         )
         return missing
@@ -51,7 +51,7 @@ def what_is_missing(
             Missing(
                 what="the log of every rank, from its first line",
                 why="nothing in the input is known to this catalogue, neither a fault nor a working job",
-                command="kubectl logs --prefix --timestamps -l job-name=JOB --all-containers > job.log",
+                command="kubectl logs --prefix --timestamps --tail=-1 -l job-name=JOB --all-containers > job.log",
             ),
             Missing(
                 what="the Pods' events and states",
@@ -72,7 +72,7 @@ def what_is_missing(
             Missing(
                 what=f"logs of ranks {', '.join(map(str, absent))}" if len(absent) < 8 else "logs of the other ranks",
                 why=f"the job has {world} ranks, the input speaks of {len(ranks)}",
-                command="kubectl logs --prefix --timestamps -l job-name=JOB --all-containers > job.log",
+                command="kubectl logs --prefix --timestamps --tail=-1 -l job-name=JOB --all-containers > job.log",
             )
         )
     if cause in WALLS:
