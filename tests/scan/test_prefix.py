@@ -21,6 +21,9 @@ from firstfault.scan.prefix import parse_prefix, rank_from_name
         ("plain text", None, "plain text"),
         ("[2026-11-30 08:01:32] h:1:2 [0] bootstrap.cc:114 NCCL WARN x", None, "bootstrap.cc:114 NCCL WARN x"),
         ("10.0.3.177: text", None, "text"),
+        ("2024-05-01T10:00:00.123456789Z stderr F         HW Slowdown : Active", None, "HW Slowdown : Active"),
+        ("> [rank3]: text", 3, "text"),
+        (">>> torch.cuda.is_available()", None, ">>> torch.cuda.is_available()"),
         ("Dec  2 11:38:46 worker4 kernel: [  218.250408] NVRM: x", None, "NVRM: x"),
     ],
 )

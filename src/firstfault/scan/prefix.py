@@ -209,6 +209,8 @@ _PREFIXES: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str], Prefix], b
         ),
         _set_yearless,
     ),
+    # CRI: the text behind the tag may be indented
+    (_DIGITS, re.compile(rf"{_ISO} (?:stdout|stderr) [FP](?: |$)"), _set_date),
     ("t", re.compile(rf'time="{_ISO}" (?:level=\w+ )?(?:msg=)?"?'), _set_date),
     (
         _DIGITS,
@@ -230,6 +232,8 @@ _PREFIXES: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str], Prefix], b
         ),
         _set_yearless,
     ),
+    # A quotation in a report
+    (">", re.compile(r">(?: >)* (?=[^>])"), _skip),
     # NCCL: host:pid:tid [dev]
     ("", re.compile(r"(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] (?=NCCL |\S+:\d+ |\S+ NCCL )"), _set_nccl),
     # srun --label: "3: text"; pdsh: "10.0.3.177: text"
