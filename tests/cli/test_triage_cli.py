@@ -304,3 +304,16 @@ def test_defect_of_our_own_is_not_mistaken_for_a_finding(monkeypatch, capsys):
     said = capsys.readouterr().err
     assert "defect of firstfault" in said
     assert "Traceback" in said
+
+
+def test_unknown_shows_what_complains(tmp_path):
+    """Who gets no verdict still sees where to look: each kind of complaint once, with its place."""
+    log = tmp_path / "operator.log"
+    log.write_text(
+        "".join(f"step {n}\nERROR frobnicator {n} lost its widget {n * 7}\n" for n in range(40)) + "FATAL: gone\n"
+    )
+    done = firstfault("triage", log)
+    assert done.returncode == 3
+    assert done.stdout.count(b"frobnicator") == 1
+    assert f"{log}:2".encode() in done.stdout
+    assert b"FATAL: gone" in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Literal
 
 from firstfault.catalogue import load_catalogue
@@ -17,7 +18,7 @@ from firstfault.diagnosis.transport import explain_transport
 from firstfault.diagnosis.verdict import write_verdict
 from firstfault.diagnosis.walls import join_servers, serving_of, wall_faults
 from firstfault.diagnosis.xid import settle_xids
-from firstfault.model import TriageReport
+from firstfault.model import Evidence, TriageReport
 
 if TYPE_CHECKING:
     from firstfault.scan import ScanResult
@@ -35,6 +36,7 @@ CLEARLY_WELL = 0.28
 # Further faults are reported beside the first when they are seen as well as this.
 INDEPENDENT = 0.6
 MOST_OTHERS = 5
+MOST_UNEXPLAINED = 5
 
 
 def diagnose(result: ScanResult) -> TriageReport:
@@ -58,6 +60,7 @@ def diagnose(result: ScanResult) -> TriageReport:
             ladder=build_ladder(facts, catalogue, None),
             sources=result.sources,
             missing=missing,
+            unexplained=_unexplained(facts) if status == "unknown" else [],
             transport=explain_transport(facts, cite),
             serving=serving_of(facts.servers, cite),
             set_aside=result.set_aside,
@@ -80,6 +83,12 @@ def diagnose(result: ScanResult) -> TriageReport:
         set_aside=result.set_aside,
         problems=_problems(result),
     )
+
+
+def _unexplained(facts: Facts) -> list[Evidence]:
+    """The first lines that complain, those that differ in numbers only once."""
+    by_words = {re.sub(r"\d+", "0", item.text): item for item in reversed(facts.signals.get("suspicion.line", []))}
+    return [cite(item) for item in list(reversed(by_words.values()))[:MOST_UNEXPLAINED]]
 
 
 def _problems(result: ScanResult) -> list[str]:

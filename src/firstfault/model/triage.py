@@ -171,6 +171,7 @@ class TriageReport(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         transport: What NCCL's lines say about transports, also where nothing is wrong; the verdict repeats it.
         serving: One entry for each vLLM server of whose memory something is known.
+        unexplained: Where the status is unknown: the first lines that complain and that no card knows.
         set_aside: Inputs whose text was not taken as output of a run, and why.
         problems: Inputs that could not be read, one sentence each. Exit code 2, whatever the others say.
     """
@@ -182,6 +183,7 @@ class TriageReport(msgspec.Struct, frozen=True, kw_only=True):
     ladder: Ladder
     sources: list[SourceInfo]
     missing: list[Missing] = []
+    unexplained: list[Evidence] = []
     transport: Transport | None = None
     serving: list[Serving] = []
     set_aside: list[SetAside] = []

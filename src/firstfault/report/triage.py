@@ -36,6 +36,8 @@ def render_triage(report: TriageReport, format_: str) -> str:
         lines.append("HEALTHY  nothing in these lines is a fault, and they show the job at work")
     else:
         lines.append("UNKNOWN  these lines do not say what failed")
+    if report.unexplained:
+        lines += ["", "Complaints that no card knows", *_evidence(report.unexplained)]
     lines += _ladder(report.ladder)
     if report.verdict is not None:
         lines += _advice(report.verdict)
