@@ -65,3 +65,17 @@ def test_a_message_cut_at_the_width_of_a_terminal_is_one_message():
 def test_lines_of_their_own_are_left_apart(text):
     """Logs, tables, traces and settings are lines already."""
     assert _texts(text) == []
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "[2024-10-22T12:30:02.908] auth/jwt: created token for root",
+        "[ 3224.579687] nfs: server filer OK",
+        '{"level":"INFO","message":"launched nodeclaim"}',
+    ],
+)
+def test_a_line_with_its_own_time_or_object_does_not_go_on(second: str):
+    """What begins with a time in brackets or as an object is a message of its own, however long the line before is."""
+    first = "[2024-10-22T12:26:56.001] POWER: power_save: waking nodes sp-r7a-m-dy-sp-8-gb-1-cores-1"
+    assert _texts(f"{first}\n{second}") == []
