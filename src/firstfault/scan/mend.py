@@ -31,7 +31,8 @@ _GOES_ON = re.compile(r"^\s*(?:[a-z({\[\"']|\d+ [A-Za-z(])")
 _OWN_LINE = re.compile(
     r"^\s*(?:File |at |frame |return\b|raise |self\.|def |import |from |with |for |if "
     r"|[\w.\[\]]+ ?[-+*]?= |[\w./-]+:(?: |$)|[\w./-]+=\S"
-    r"|\[[^\]]*\d[^\]]*\]|\{\\?\"|[\w.-]+\(|[|+*>$#%@-]|\d{1,4}[-/:]\d|\S+ \d\d:\d\d|[a-z]+\d*:\d+:\d+ |\[?[\w-]+\]?:? ?(?:error|warning|info)\b)"
+    r'|\[[^\]]*\d[^\]]*\]|\{\\?"'
+    r"|[\w.-]+\(|[|+*>$#%@-]|\d{1,4}[-/:]\d|\S+ \d\d:\d\d|[a-z]+\d*:\d+:\d+ |\[?[\w-]+\]?:? ?(?:error|warning|info)\b)"
 )
 
 
