@@ -188,6 +188,22 @@ def test_several_files_are_one_as_kubectl_has_it(put, tmp_path):
         assert seen["contexts"][0]["context"]["namespace"] == access.config.namespace
 
 
+def test_service_account_of_a_pod_is_the_last_resort(put, tmp_path, monkeypatch):
+    """As kubectl has it: a kubeconfig that is there was put there by somebody."""
+    account = tmp_path / "account"
+    account.mkdir()
+    (account / "token").write_text("t")
+    (account / "namespace").write_text("train")
+    monkeypatch.setattr("lightkube.config.kubeconfig.SERVICE_ACCOUNT", str(account))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    put()
+    access = read_kubeconfig(None)
+    assert (access.config.cluster.server, access.config.namespace) == ("https://[fd00::1]:443", "train")
+    put(a=config(user={"token": "own"}))
+    assert read_kubeconfig(None).config.user.token == "own"
+
+
 def test_file_among_several_that_is_none_is_named(put, tmp_path):
     put(a=config(user={}), b=["x"])
     assert str(tmp_path / "b" / "config") in problem()

@@ -59,7 +59,7 @@ def read_kubeconfig(context: str | None) -> Access:
 
     raw, where = _load()
     try:
-        config = KubeConfig.from_service_account() if raw is None else KubeConfig.from_dict(raw, fname=where)
+        config = KubeConfig.from_service_account(where) if raw is None else KubeConfig.from_dict(raw, fname=where)
         _refuse_loose_ends(config, context, where)
         single = config.get(context)
     except (ConfigError, KeyError, AttributeError, TypeError, ValueError) as error:
