@@ -80,4 +80,20 @@ def _derived(line: Observation, rule: str, strength: float, **fields: str) -> Ob
     )
 
 
-INTERFACE_RULES = (_unreachable_address,)
+def _first_collective_never_ended(facts: Facts) -> list[Observation]:
+    """No communicator came up before the first collective timed out, and NCCL took an interface of one machine only."""
+    first = any(
+        item.cause == "workload.collective.timeout" and item.fields.get("seq") in {None, "", "1"}
+        for item in facts.faults
+        if "op" in item.fields
+    )
+    if not first or facts.signals.get("nccl.init-complete"):
+        return []
+    for item in facts.signals.get("nccl.bootstrap-using", ()):
+        name, address = item.fields["interface"], item.fields["address"]
+        if name != "lo" and (_LOCAL.match(name) or _LOCAL_ADDRESS.match(address)):
+            return [_derived(item, "first-collective-over-it", 0.6)]
+    return []
+
+
+INTERFACE_RULES = (_unreachable_address, _first_collective_never_ended)
