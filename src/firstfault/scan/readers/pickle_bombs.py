@@ -106,6 +106,8 @@ class _Keys:
 def check_unfolded(value: Any, source_name: str) -> None:
     """Refuse data that would be endless, or nearly so, for whoever walks through it.
 
+    Keys are left out: `check_keys` bounds those that are shared.
+
     Raises:
         LimitError: It refers to itself, or holds more than `MAX_UNFOLDED` values where each reference counts anew.
     """
@@ -114,26 +116,43 @@ def check_unfolded(value: Any, source_name: str) -> None:
     waiting = [value]
     while waiting:
         each = waiting[-1]
-        parts = _parts(each)
-        inner = [part for part in parts if type(part) in _CONTAINERS]
-        missing = [part for part in inner if id(part) not in sizes]
         if id(each) in sizes:
             waiting.pop()
-        elif missing:
+            continue
+        size, missing = _measure(each, sizes)
+        if missing:
             opened.add(id(each))
             if any(id(part) in opened for part in missing):  # what is open and not done holds this one
                 raise _refusal(source_name, "holds something that holds itself")
             waiting += missing
-        else:
-            sizes[id(each)] = size = 1 + len(parts) - len(inner) + sum(sizes[id(part)] for part in inner)
-            if size > MAX_UNFOLDED:
-                raise _refusal(source_name, f"unfolds to more than {MAX_UNFOLDED:,} values")
-            opened.discard(id(each))
-            waiting.pop()
+            continue
+        if size > MAX_UNFOLDED:
+            raise _refusal(source_name, f"unfolds to more than {MAX_UNFOLDED:,} values")
+        sizes[id(each)] = size
+        opened.discard(id(each))
+        waiting.pop()
+
+
+def _measure(value: Any, sizes: dict[int, int]) -> tuple[int, list[Any]]:
+    """Return how many values a value holds, as far as is known, and those in it of which it is not known yet."""
+    size = 1
+    missing = []
+    for part in _parts(value):
+        size += 1
+        if type(part) in _CONTAINERS:
+            inner = sizes.get(id(part))
+            # Most containers hold none: those of a dump's frames, which are most of it.
+            if inner is None and _CONTAINERS.isdisjoint(map(type, _parts(part))):
+                inner = sizes[id(part)] = 1 + len(part)
+            if inner is None:
+                missing.append(part)
+            else:
+                size += inner
+    return size, missing
 
 
 def _parts(value: Any) -> Collection[Any]:
-    """Return what is directly in a value, keys too."""
+    """Return what is directly in a value."""
     if type(value) is dict:
-        return (*value, *value.values())
+        return value.values()
     return value if type(value) in _CONTAINERS else ()
