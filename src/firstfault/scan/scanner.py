@@ -17,6 +17,7 @@ from firstfault.scan.chunks import CHUNK_BYTES, Chunk, file_chunks, make_readabl
 from firstfault.scan.engine import Engine, load_engine
 from firstfault.scan.lines import Examined, LineCollector, examine
 from firstfault.scan.mend import mended_lines
+from firstfault.scan.pastes import LONGEST_PASTE, mend_paste
 from firstfault.scan.patterns import Pattern, build_patterns
 from firstfault.scan.readers import JointAnalysis, NotEvidenceError, detect_source
 from firstfault.scan.sources import Source, SourceProblem
@@ -301,6 +302,8 @@ class Scanner:
         if data is None:
             data = chunk.read()
         readable = make_readable(data)
+        if chunk.is_last and not chunk.number and len(readable) <= LONGEST_PASTE:
+            readable = mend_paste(readable)
         # The last chunk in small pieces: of lines wanted once per piece, the last ones of the source are seen too.
         fine = 1 if len(data) <= EXCERPT else max(FINEST_PIECE, len(data) // PIECES)
         piece = fine if chunk.is_last else 0

@@ -1,0 +1,109 @@
+"""Text that was copied from a chat, a web page or a terminal is read as what it was."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from firstfault.diagnosis import triage
+from firstfault.scan.pastes import mend_paste
+
+LOG = """\
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 4551, in barrier
+[rank1]:     work = group.barrier(opts=opts)
+[rank1]: torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying to connect to (train-master-0, 29500).
+[2026-03-01 10:00:00] node-1:77:98 [0] misc/socket.cc:47 NCCL WARN socketPollConnect: connect to 10.0.1.7<40123> returned Connection timed out, exceeded error retry count
+"""
+SMI = """\
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 570.86.15              Driver Version: 570.86.15      CUDA Version: 12.8     |
+|-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+|   0  NVIDIA H200                    On  |   00000000:06:00.0 Off |                    0 |
+| N/A   31C    P0             76W /  700W |       1MiB / 143771MiB |      0%      Default |
+"""
+PODS = """\
+NAME              READY   STATUS    RESTARTS   AGE
+trainer-master-0  1/1     Running   0          91m
+trainer-worker-0  1/1     Running   0          91m
+trainer-worker-1  0/1     Pending   0          91m
+"""
+STEPS = "".join(
+    f"2026-03-01 10:00:{n:02d} INFO trainer.loop step {n + 100} loss 2.{n + 200} tokens per second 1{n}3\n"
+    for n in range(10, 30)
+)
+
+
+def wrapped(text: str, width: int, end: str = "\n") -> str:
+    """The text as a terminal shows it."""
+    pieces = [line[at : at + width] for line in text.splitlines() for at in range(0, max(len(line), 1), width)]
+    return "".join(piece + end for piece in pieces)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("width", [80, 100, 117])
+def test_lines_that_a_terminal_cut_are_joined(width, end):
+    """Each is whole again where it began, and no other line moved."""
+    text = wrapped(LOG, width, end)
+    mended = mend_paste(text.encode()).decode()
+    assert len(mended) == len(text)
+    found = [line.strip() for line in mended.splitlines() if line.strip()]
+    assert found == [line.strip() for line in LOG.splitlines()]
+    for line in found:
+        assert mended.index(line) == text.index(line[: width - 8])
+
+
+@pytest.mark.parametrize(
+    "text", [LOG, SMI, PODS, STEPS, "", "\n\n", "one line"], ids=["log", "smi", "pods", "steps", "", "n", "one"]
+)
+def test_what_is_whole_stays(text):
+    """Tables and counters have lines of one width, too."""
+    assert mend_paste(text.encode()) == text.encode()
+
+
+def test_typography_of_chats_and_pages(tmp_path):
+    """No-break spaces and typographic quotes: same verdict, and evidence at its place in the file."""
+    plain, pasted = tmp_path / "plain.log", tmp_path / "pasted.log"
+    plain.write_text(LOG)
+    pasted.write_text(LOG.replace(" ", "\u00a0").replace('"', "\u201d"))
+    expected, verdict = triage([plain]).verdict, triage([pasted]).verdict
+    assert (verdict.cause, verdict.confidence) == (expected.cause, expected.confidence)
+    assert [item.line for item in verdict.evidence] == [item.line for item in expected.evidence]
+
+
+def test_any_bytes_keep_their_length_and_lines():
+    """Whatever comes in: as long as before, and no line begins elsewhere unless it was joined."""
+    source = random.Random(5)
+    pool = [
+        b"\n",
+        b"\r\n",
+        b"x" * 80,
+        b"y" * 79,
+        "\u00a0".encode(),
+        "\u201c".encode(),
+        b"\xff",
+        b"\xc2",
+        b"ab ",
+        b"|",
+        b"  ",
+    ]
+    for _ in range(500):
+        data = b"".join(source.choice(pool) for _ in range(source.randint(0, 60)))
+        mended = mend_paste(data)
+        assert len(mended) == len(data)
+        ends = [place for place, byte in enumerate(data) if byte == 10]
+        assert {place for place, byte in enumerate(mended) if byte == 10} <= set(ends)
+
+
+def test_a_wrapped_paste_is_diagnosed(tmp_path):
+    """From a terminal of 80 columns the cause is still read, with the line on which the message begins."""
+    log = tmp_path / "terminal.log"
+    log.write_text(wrapped(LOG, 80))
+    verdict = triage([log]).verdict
+    (tmp_path / "plain.log").write_text(LOG)
+    assert verdict.cause == triage([tmp_path / "plain.log"]).verdict.cause
+    text = log.read_text()
+    for item in verdict.evidence:
+        assert text[: item.offset].count("\n") + 1 == item.line
