@@ -1,4 +1,4 @@
-"""Whose exception it is: a traceback through the files of an inference server names the program that failed.
+"""What an inference server does not say of itself: whose exception it is, and that its workers hang.
 
 Rules in the sense of `derive`: they look at the facts and return observations that cite the line they rest on.
 """
@@ -22,6 +22,7 @@ __all__ = ["RAISED_RULES"]
 _ANY_EXCEPTION = "workload.rank.exception/traceback-final-line"
 # Frames stand right above the exception; lines of other processes come between them.
 _ABOVE = 24
+_MINUTES_OF_SILENCE = 3
 
 
 def _raised_inside_vllm(facts: Facts) -> list[Observation]:
@@ -49,6 +50,23 @@ def _cut_short_inside_vllm(facts: Facts) -> list[Observation]:
     return [_of_vllm(frames[-1], "traceback-cut-short", 0.3)]
 
 
+def _workers_do_not_answer(facts: Facts) -> list[Observation]:
+    """The engine waits for its workers minute after minute, and nothing comes after: they hang.
+
+    Once or twice is what loading and compiling look like.
+    """
+    waits = facts.signals.get("vllm.broadcast-wait", [])
+    last = {item.source: item.line or 0 for item in waits}
+    alive = any(
+        (item.line or 0) > last.get(item.source, 0) and item.source in last
+        for name in ("vllm.serving", "vllm.kv-cache", "vllm.weights")
+        for item in facts.signals.get(name, ())
+    )
+    if sum(item.repeats for item in waits) < _MINUTES_OF_SILENCE or alive:
+        return []
+    return [_of_vllm(waits[0], "workers-do-not-answer", 0.42)]
+
+
 def _of_vllm(line: Observation, rule: str, strength: float) -> Observation:
     cause = "workload.vllm.other"
     return msgspec.structs.replace(
@@ -56,4 +74,8 @@ def _of_vllm(line: Observation, rule: str, strength: float) -> Observation:
     )
 
 
-RAISED_RULES: tuple[Callable[[Facts], list[Observation]], ...] = (_raised_inside_vllm, _cut_short_inside_vllm)
+RAISED_RULES: tuple[Callable[[Facts], list[Observation]], ...] = (
+    _raised_inside_vllm,
+    _cut_short_inside_vllm,
+    _workers_do_not_answer,
+)
