@@ -53,7 +53,7 @@ def _cut_short_inside_vllm(facts: Facts) -> list[Observation]:
 def _workers_do_not_answer(facts: Facts) -> list[Observation]:
     """The engine waits for its workers minute after minute, and nothing comes after: they hang.
 
-    Once or twice is what loading and compiling look like.
+    Once or twice is what loading and compiling look like, once what the first request of its size does.
     """
     waits = facts.signals.get("vllm.broadcast-wait", [])
     last = {item.source: item.line or 0 for item in waits}
@@ -62,7 +62,8 @@ def _workers_do_not_answer(facts: Facts) -> list[Observation]:
         for name in ("vllm.serving", "vllm.kv-cache", "vllm.weights")
         for item in facts.signals.get(name, ())
     )
-    if sum(item.repeats for item in waits) < _MINUTES_OF_SILENCE or alive:
+    enough = _MINUTES_OF_SILENCE - 1 if facts.has("vllm.serving") else _MINUTES_OF_SILENCE
+    if sum(item.repeats for item in waits) < enough or alive:
         return []
     return [_of_vllm(waits[0], "workers-do-not-answer", 0.42)]
 
