@@ -67,7 +67,10 @@ def _never_arrived(facts: Facts) -> list[Observation]:
     """Ranks whose last enqueued work is behind that of their peers in one group never came to the collective."""
     for last in _last_enqueued(facts).values():
         highest = max(enqueued for enqueued, _ in last.values())
-        behind = sorted(rank for rank, (enqueued, _) in last.items() if enqueued < highest)
+        # The host runs ahead of the GPU: whoever enqueued the work that hangs has arrived, however far others ran on.
+        done = [int(line.fields["completed"]) for _, line in last.values()]
+        needed = max(done) + 1 if min(done) >= 0 else highest
+        behind = sorted(rank for rank, (enqueued, _) in last.items() if enqueued < needed)
         if behind and len(behind) < len(last):
             line = last[behind[0]][1]
             names = ",".join(map(str, behind))
