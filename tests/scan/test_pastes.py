@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import random
 
 import pytest
@@ -63,11 +64,16 @@ def test_what_is_whole_stays(text):
     assert mend_paste(text.encode()) == text.encode()
 
 
-def test_typography_of_chats_and_pages(tmp_path):
-    """No-break spaces and typographic quotes: same verdict, and evidence at its place in the file."""
+@pytest.mark.parametrize(
+    "copied",
+    [lambda text: text.replace(" ", "\u00a0").replace('"', "\u201d"), html.escape],
+    ids=["typography", "entities"],
+)
+def test_copied_from_chats_and_pages(tmp_path, copied):
+    """Same verdict, and evidence at its place in the file."""
     plain, pasted = tmp_path / "plain.log", tmp_path / "pasted.log"
     plain.write_text(LOG)
-    pasted.write_text(LOG.replace(" ", "\u00a0").replace('"', "\u201d"))
+    pasted.write_text(copied(LOG))
     expected, verdict = triage([plain]).verdict, triage([pasted]).verdict
     assert (verdict.cause, verdict.confidence) == (expected.cause, expected.confidence)
     assert [item.line for item in verdict.evidence] == [item.line for item in expected.evidence]

@@ -1,4 +1,4 @@
-"""What copying does to a text: no-break spaces, typographic quotes, and lines cut at the width of a terminal.
+"""What copying does to a text: no-break spaces, typographic quotes, HTML entities, lines cut at a terminal's width.
 
 Undone without moving the start of any line, so that line numbers and offsets stay those of the file: what becomes
 shorter is filled up with blanks at the end of the line.
@@ -22,6 +22,8 @@ _TYPOGRAPHY = {
     "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"',
 }  # fmt: skip
 _TYPOGRAPHIC = re.compile("[" + "".join(_TYPOGRAPHY) + "]")
+_ENTITIES = {b"&lt;": b"<", b"&gt;": b">", b"&amp;": b"&", b"&quot;": b'"', b"&#39;": b"'", b"&nbsp;": b" "}
+_ENTITY = re.compile(b"|".join(_ENTITIES))
 _GAP = re.compile(r" {2,}|\|")
 _DIGITS = re.compile(r"\d+")
 
@@ -30,6 +32,8 @@ def mend_paste(data: bytes) -> bytes:
     """Return the text as it was before it was copied, as far as that can be told; of the same length."""
     if not data.isascii():
         data = b"\n".join(_plain(line) for line in data.split(b"\n"))
+    if b"&" in data:
+        data = b"\n".join(_without_entities(line) for line in data.split(b"\n"))
     return _unwrapped(data)
 
 
@@ -39,6 +43,10 @@ def _plain(line: bytes) -> bytes:
     text = line.decode("utf-8", "surrogateescape")
     mended = _TYPOGRAPHIC.sub(lambda found: _TYPOGRAPHY[found[0]], text)
     return line if mended == text else mended.encode("utf-8", "surrogateescape").ljust(len(line))
+
+
+def _without_entities(line: bytes) -> bytes:
+    return _ENTITY.sub(lambda found: _ENTITIES[found[0]], line).ljust(len(line)) if b"&" in line else line
 
 
 def _unwrapped(data: bytes) -> bytes:
