@@ -382,6 +382,27 @@ def test_describe_of_a_cluster_policy():
     )
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "VcpuLimitExceeded: You have requested more vCPU capacity than your limit of 64: see the quota",
+        "0/5 nodes are available: 1 node(s) had volume node affinity conflict",
+        'Traceback (most recent call last):\n  File "/app/train.py", line 9, in main\nRuntimeError: no GPUs found!',
+    ],
+)
+def test_what_was_pasted_around_a_manifest_is_not_lost(message):
+    """An error with a colon in it is YAML, too, and was swallowed as a field of the object."""
+    pod = yaml.safe_dump(POD)
+    for text in (f"{message}\n\n{pod}", f"{pod}\n{message}\n", f"{pod}{message}\n{pod}"):
+        _, lines = read(text)
+        rows = text.splitlines()
+        for row in message.splitlines():
+            assert [line.line for line in lines if line.text.strip() == row.strip()] == [rows.index(row) + 1]
+        facts = [line for line in texts(pod) if "condition pod/" in line]
+        assert facts
+        assert [line.text for line in lines if "condition pod/" in line.text] == facts * text.count("apiVersion:")
+
+
 def test_a_yaml_document_that_multiplies_itself_is_cut():
     """Anchors: a hundred kilobytes of aliases would be a hundred million facts."""
     aliases = ", ".join(["*e"] * 3000)

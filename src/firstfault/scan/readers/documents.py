@@ -135,6 +135,8 @@ _BEGINS = re.compile(rb"(?m)(?:^|\A\xef\xbb\xbf)" + _OPENING)
 _YAML_BEGINS = re.compile(
     rb"(?m)^(?:- )?(?:apiVersion|kind): *[\"']?[\w./-]+[\"']? *\r?$|^ *(?:- )?containerStatuses: *\r?$|^status: *\r?$"
 )
+# A line at the margin that is no field of an object (they begin with a small letter), no item, comment or mark.
+_NO_FIELD = re.compile(rb"(?![\"']?[a-z][A-Za-z0-9]*[\"']?:(?:\s|$)|-\s|#|---|\.\.\.|[\]}])\S")
 _YAML_BREAK = re.compile(rb"(?m)^---[ \t]*(?:#.*)?\r?$")
 
 
@@ -159,8 +161,8 @@ class YamlReader:
             *((match.start(), match.end()) for match in _YAML_BREAK.finditer(data)),
             (len(data), len(data)),
         ]:
-            part = data[begin:end]
-            yield from self._document(part, (line, begin), source_name, joint)
+            for is_text, part, at in _yaml_blocks(data[begin:end], (line, begin)):
+                yield from plain_lines(part, *at) if is_text else self._document(part, at, source_name, joint)
             line += data.count(b"\n", begin, after)
             begin = after
 
@@ -200,6 +202,27 @@ class YamlReader:
                 f"{source_name}: a YAML document that stands for more than {MAX_YAML_FACTS:,} facts",
                 "export it with `-o json` instead",
             )
+
+
+def _yaml_blocks(data: bytes, at: tuple[int, int]) -> Iterator[tuple[bool, bytes, tuple[int, int]]]:
+    """Cut what was pasted above and below an object off it: (whether it is such text, bytes, line and offset).
+
+    An error message with a colon in it is YAML, too, and would become a field that nobody asks for.
+    """
+    line, begin = at
+    rows = data.splitlines(keepends=True)
+    is_text = next((_NO_FIELD.match(row) is not None for row in rows if row.strip()), False)
+    block: list[bytes] = []
+    for row in rows:
+        starts_other = _YAML_BEGINS.match(row) if is_text else _NO_FIELD.match(row)
+        if starts_other and block:
+            part = b"".join(block)
+            yield is_text, part, (line, begin)
+            line, begin, block = line + len(block), begin + len(part), []
+        is_text = is_text != bool(starts_other)
+        block.append(row)
+    if block:
+        yield is_text, b"".join(block), (line, begin)
 
 
 def _numbered(data: bytes, at: tuple[int, int]) -> Iterator[RawLine]:
