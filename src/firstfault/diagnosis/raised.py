@@ -26,12 +26,19 @@ _MINUTES_OF_SILENCE = 3
 
 
 def _raised_inside_vllm(facts: Facts) -> list[Observation]:
-    """An exception of no card's own, with frames of vLLM right above it: vLLM failed, not the user's program."""
+    """An exception of no card's own, with frames of vLLM right above it: vLLM failed, not the user's program.
+
+    A server that answers afterwards refused one request.
+    """
     frames: dict[str, list[int]] = {}
     for item in facts.signals.get("vllm.frame", ()):
         frames.setdefault(item.source, []).append(item.line or 0)
+    served: dict[str, int] = {}
+    for item in facts.signals.get("vllm.serving", ()):
+        served[item.source] = item.line or 0
     for item in facts.faults:
-        if item.signature == _ANY_EXCEPTION and _is_right_below(item, frames.get(item.source, [])):
+        went_on = served.get(item.source, 0) > (item.line or 0)
+        if item.signature == _ANY_EXCEPTION and not went_on and _is_right_below(item, frames.get(item.source, [])):
             return [_of_vllm(item, "raised-inside", 0.6)]
     return []
 
