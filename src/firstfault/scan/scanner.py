@@ -16,11 +16,11 @@ from firstfault.scan.children import can_fork, map_in_turn, map_shares
 from firstfault.scan.chunks import CHUNK_BYTES, Chunk, file_chunks, make_readable, stream_chunks
 from firstfault.scan.engine import Engine, load_engine
 from firstfault.scan.lines import Examined, LineCollector, examine
-from firstfault.scan.mend import mended_lines
 from firstfault.scan.pastes import LONGEST_PASTE, mend_paste
 from firstfault.scan.patterns import Pattern, build_patterns
 from firstfault.scan.readers import JointAnalysis, NotEvidenceError, detect_source
 from firstfault.scan.sources import Source, SourceProblem
+from firstfault.scan.wrapped import whole_messages
 from firstfault.scan.writers import attribute_ranks
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class Scanner:
                 finally:
                     collector.bytes, collector.lines = counted.bytes, None
                 if len(head) <= EXCERPT:
-                    self._scan_mended(head, collector, printed)
+                    self._scan_whole_messages(head, collector, printed)
 
     def _scan_lines(self, lines: Iterable[TextLine], collector: LineCollector) -> None:
         """Scan what a reader prints, a buffer at a time."""
@@ -225,12 +225,14 @@ class Scanner:
             if batch:
                 self._scan_batch(batch, collector)
 
-    def _scan_mended(self, data: bytes, collector: LineCollector, printed: AbstractSet[str] | None = None) -> None:
+    def _scan_whole_messages(
+        self, data: bytes, collector: LineCollector, printed: AbstractSet[str] | None = None
+    ) -> None:
         """Scan what a paste took apart; of what a reader read, only the lines that it handed on as they are."""
         text = make_readable(data).decode("utf-8", "replace")
         if printed is not None:
             text = "\n".join(line if line.rstrip("\r") in printed else "" for line in text.split("\n"))
-        self._scan_batch(list(mended_lines(text)), collector)
+        self._scan_batch(list(whole_messages(text)), collector)
 
     def _scan_batch(self, batch: list[TextLine], collector: LineCollector) -> None:
         starts: list[int] = []
@@ -261,7 +263,7 @@ class Scanner:
             data = first.read()
             collector.add(self._examine(first, frozenset(), data))
             if len(data) <= EXCERPT:
-                self._scan_mended(data, collector)
+                self._scan_whole_messages(data, collector)
             next(chunks, None)  # a damaged stream says so behind its last chunk
             return
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - not needed for small inputs

@@ -1,4 +1,4 @@
-"""Puts messages of a pasted excerpt together again that the paste took apart.
+"""Messages of an excerpt that stand on several lines, each as one line (characters and cut lines: `pastes`).
 
 A terminal, a chat or a YAML emitter breaks a long message over several lines, and YAML doubles an apostrophe within
 single quotes. Patterns look at one line, so that "didn''t match Pod''s node affinity" or a taint whose name stands on
@@ -15,7 +15,7 @@ from firstfault.model import TextLine
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["mended_lines"]
+__all__ = ["whole_messages"]
 
 # A message that was broken is longer than this in its first part, and goes on for a few lines.
 LONG = 60
@@ -36,7 +36,7 @@ _OWN_LINE = re.compile(
 )
 
 
-def mended_lines(text: str) -> Iterator[TextLine]:
+def whole_messages(text: str) -> Iterator[TextLine]:
     """Yield the messages of an excerpt that stand on several lines, or with doubled apostrophes, as one line each.
 
     Args:

@@ -7,11 +7,11 @@ import io
 import pytest
 
 from firstfault.scan import Source, scan_sources
-from firstfault.scan.mend import mended_lines
+from firstfault.scan.wrapped import whole_messages
 
 
 def _texts(text: str) -> list[str]:
-    return [line.text for line in mended_lines(text)]
+    return [line.text for line in whole_messages(text)]
 
 
 def _causes(text: str) -> set[str]:
@@ -36,7 +36,7 @@ def test_an_empty_string_stays_empty():
 def test_a_value_that_goes_on_is_one_message():
     """A folded value ends where its quotes do."""
     text = "  message: '0/3 nodes are available: 3 node(s) had untolerated\n    taint {nvidia.com/gpu: present}.'\n  reason: Unschedulable"
-    (message,) = mended_lines(text)
+    (message,) = whole_messages(text)
     assert message.text.endswith("had untolerated taint {nvidia.com/gpu: present}.'")
     assert (message.line, message.offset) == (1, 0)
     assert "infra.taint.untolerated" in _causes(text)
