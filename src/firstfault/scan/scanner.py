@@ -37,6 +37,9 @@ SMALL_BYTES = 8 * 1024 * 1024
 MANY_FILES = 64
 # A file of so many chunks is worth the few milliseconds that forking takes.
 MANY_CHUNKS = 16
+FEWEST_CHUNKS = 4
+# More would wait for memory.
+MOST_WORKERS = 16
 # Lines that are wanted once are sought in the first chunks, then in a sample.
 FIRST_CHUNKS = 8
 SAMPLED = 32
@@ -121,7 +124,7 @@ class Scanner:
     def __init__(self, patterns: list[Pattern], engine: Engine, workers: int | None = None) -> None:
         self._patterns = patterns
         self._engine = engine
-        self._workers = workers or os.cpu_count() or 1
+        self._workers = workers or min(_processors(), MOST_WORKERS)
 
     def scan(self, sources: Iterable[Source | SourceProblem]) -> ScanResult:
         """Read all sources once."""
@@ -297,7 +300,8 @@ class Scanner:
         def news() -> bytes:
             return sum(1 << index for index in collector.saturated).to_bytes(width, "little")
 
-        for answer in map_in_turn(work, chunks, self._workers, news):
+        processes = min(self._workers, len(chunks) // FEWEST_CHUNKS)
+        for answer in map_in_turn(work, chunks, processes, news):
             collector.add(msgspec.msgpack.decode(answer, type=Examined))
 
     def _examine(self, chunk: Chunk, saturated: AbstractSet[int], data: bytes | None = None) -> Examined:
@@ -311,6 +315,11 @@ class Scanner:
         piece = fine if chunk.is_last else 0
         once = chunk.is_last or chunk.number < FIRST_CHUNKS or chunk.number % SAMPLED == 0
         return examine(data, readable, self._engine.find(readable, piece, once=once), saturated)
+
+
+def _processors() -> int:
+    """How many processors this process may use; a container's or a batch job's share, where the kernel tells it."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache
