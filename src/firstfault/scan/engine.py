@@ -39,6 +39,7 @@ COMMON = 16
 LONGEST_LINE = 16_384
 _DIGIT = re.compile(rb"\d")
 _SHAPE = bytes.maketrans(b"123456789", b"000000000")
+_SEVENS = bytes.maketrans(b"0123456789", b"7777777777")
 
 
 class Candidate(NamedTuple):
@@ -192,10 +193,7 @@ class HyperscanEngine:
             shape = sieve.shapes[text, rows] = _led_to(sieve, text, rows)
         shape.lines += 1
         if shape.lines == COMMON:
-            # Worth a closer look, for which the patterns must be compiled.
-            seen = text.decode("utf-8", "replace")
-            shape.patterns = [each for each in shape.patterns if self._table[each].whatever_numbers.search(seen)]
-            shape.numbered = [each for each in shape.numbered if self._table[each[0]].whatever_numbers.search(seen)]
+            self._look_closely(shape, text, line)
         if not shape.numbered:
             return shape.patterns
         lowered = line.lower()
@@ -205,6 +203,19 @@ class HyperscanEngine:
             if all(literal in (lowered if ignore_case else line) for literal in literals)
         ]
         return list(dict.fromkeys(shape.patterns + wanted))
+
+    def _look_closely(self, shape: _Shape, text: bytes, line: bytes) -> None:
+        """Let go of what matches on no line of a shape; patterns must be compiled for that."""
+        lines = [each.decode("utf-8", "replace").rstrip() for each in (text, line, line.translate(_SEVENS))]
+
+        def may_match(pattern: Pattern) -> bool:
+            # What is vetoed whatever the numbers are is vetoed on all lines of the shape.
+            return bool(pattern.whatever_numbers.search(lines[0])) and (
+                pattern.heeds_numbers or any(pattern.confirm(each) for each in lines)
+            )
+
+        shape.patterns = [each for each in shape.patterns if may_match(self._table[each])]
+        shape.numbered = [each for each in shape.numbered if may_match(self._table[each[0]])]
 
     def _on_long_line(self, sieve: _Sieve, line: bytes, start: int, hits: list[tuple[int, int]]) -> list[Candidate]:
         """The same for a line of which only what surrounds a hit is confirmed."""

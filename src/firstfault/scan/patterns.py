@@ -63,6 +63,14 @@ class Pattern:
         """A pattern that matches at least where this one does, and on any line as it does with all digits zero."""
         return re.compile(_NUMBER.sub(_any_number, self.superset), re.IGNORECASE if self.ignore_case else 0)
 
+    @cached_property
+    def heeds_numbers(self) -> bool:
+        """Whether, of two lines that differ in digits only, it may match one and not the other."""
+        return any(
+            part.isdigit() or (part.startswith("[") and _SOME_DIGITS.search(part) is not None)
+            for part in _NUMBER.findall(self.regex)
+        )
+
     def confirm(self, raw: str, message: str | None = None) -> re.Match[str] | None:
         """Return the match on a line, or on its message where prefixes matter; None if there is none or it is vetoed.
 
@@ -85,6 +93,10 @@ class Pattern:
 
 # What holds digits that are not to be looked for: escapes, quantities, names. Then classes, and digits.
 _NUMBER = re.compile(r"\\.|\{\d+(?:,\d*)?\}|\(\?P<\w+>|\[\^?\]?(?:\\.|[^\]\\])*\]|\d")
+
+
+# In a class: digits other than all of them.
+_SOME_DIGITS = re.compile(r"(?<!0-)(?<!\\)\d(?!-9)|\d-[0-8]")
 
 
 def _any_number(part: re.Match[str]) -> str:
