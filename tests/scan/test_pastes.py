@@ -113,3 +113,29 @@ def test_a_wrapped_paste_is_diagnosed(tmp_path):
     text = log.read_text()
     for item in verdict.evidence:
         assert text[: item.offset].count("\n") + 1 == item.line
+
+
+EVENTS = """\
+Events:
+  Type     Reason            Age                From               Message
+  ----     ------            ----               ----               -------
+  Warning  FailedScheduling  41m                default-scheduler  0/8 nodes are available: 8 Insufficient nvidia.com/gpu. preemption: 0/8 nodes are available: 8 No preemption victims found.
+  Normal   Scheduled         40m                default-scheduler  Successfully assigned ml/train-0 to ip-10-0-1-7.eu-west-1.compute.internal
+  Normal   Pulled            39m                kubelet            Container image "train:1" already present on machine
+  Normal   Started           39m                kubelet            Started container main
+"""
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [lambda text: wrapped(text, 80), lambda text: text.replace(" ", "\u00a0")],
+    ids=["terminal", "page"],
+)
+def test_a_pasted_description_is_read_as_one(tmp_path, copied):
+    """A Pod that waited and was scheduled then is no fault; its events are told as such, wherever they were copied."""
+    plain, pasted = tmp_path / "plain.txt", tmp_path / "pasted.txt"
+    plain.write_text(EVENTS)
+    pasted.write_text(copied(EVENTS))
+    expected, report = triage([plain]), triage([pasted])
+    assert report.status == expected.status != "fault"
+    assert report.sources[0].kind == expected.sources[0].kind == "kubectl-describe"

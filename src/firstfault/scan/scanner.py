@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections import deque
 from functools import cache
@@ -18,8 +19,8 @@ from firstfault.scan.engine import Engine, load_engine
 from firstfault.scan.lines import Examined, LineCollector, examine
 from firstfault.scan.pastes import LONGEST_PASTE, mend_paste
 from firstfault.scan.patterns import Pattern, build_patterns
-from firstfault.scan.readers import JointAnalysis, NotEvidenceError, detect_source
-from firstfault.scan.sources import Source, SourceProblem
+from firstfault.scan.readers import JointAnalysis, NotEvidenceError, detect_reader, detect_source
+from firstfault.scan.sources import HEAD_BYTES, Source, SourceProblem
 from firstfault.scan.wrapped import whole_messages
 from firstfault.scan.writers import attribute_ranks
 
@@ -46,6 +47,8 @@ SAMPLED = 32
 FINEST_PIECE = 2048
 # A pasted excerpt is looked at line by line: the first line that holds a literal need not be the one that counts.
 EXCERPT = 16 * 1024
+# What a terminal may have cut, and a page decorated; in JSON a typographic quote is only a letter.
+PRINTED_FOR_PEOPLE = frozenset({"kubectl-describe", "kubectl-events", "kubectl-table"})
 
 
 class ScanProblem(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,6 +187,11 @@ class Scanner:
     def _scan_source(self, source: Source, collector: LineCollector, joint: JointAnalysis) -> None:
         head = source.head()
         reader, collector.kind = detect_source(head, source.path)
+        if len(head) < HEAD_BYTES and (reader is None or reader.kind in PRINTED_FOR_PEOPLE):
+            mended = mend_paste(head)
+            if mended != head and (better := detect_reader(mended)) is not None:
+                head, reader, collector.kind = mended, better, better.kind
+                source = Source(source.name, lambda: io.BytesIO(mended))
         if reader is None and source.path is not None:
             with source.path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
