@@ -83,6 +83,18 @@ def test_records_of_loggers_and_shippers(record, text, time, stream):
     assert (line.text, line.time, line.stream) == (text, time, stream)
 
 
+@pytest.mark.parametrize("end", ["", ",", '","node":{"name":"a', '","node":{"name":"a"', '","pods":["a"'])
+def test_a_record_whose_end_was_cut_off_is_read(end):
+    """Pastes end where the terminal did; what stands in the record counts."""
+    start = '{"level":"INFO","time":"2024-11-18T07:32:24Z","message":"no node'
+    kind, (first, line) = read('{"message":"x"}\n' + start + (end if end.startswith('"') else '"' + end) + "\n")
+    assert kind == "json-log"
+    assert line.text.startswith("no node")
+    assert not line.text.startswith("{")
+    assert line.time == 1731915144.0
+    assert first.text == "x"
+
+
 def test_json_records_among_plain_lines():
     """A controller prints both; prefixes of `kubectl logs --prefix --timestamps` do not hide the record."""
     data = 'I1112 16:46:59 main.go:1] starting\n[pod/karpenter-1/controller] 2024-05-01T12:00:00.1Z {"level":"ERROR","message":"no \\"gpu\\" pool"}\n{broken\n'

@@ -45,6 +45,7 @@ def test_rank_and_message(line, rank, message):
         ("[E102 00:00:01.5 socket.cpp:1] x", 63158401.5, "yearless"),
         ("E0102 00:00:01.500000   13973 client_config.go:667] x", 63158401.5, "yearless"),
         ('time="1970-01-02T00:00:00Z" level=info msg="x"', 86400.0, ""),
+        ('{"level":"INFO","time":"1970-01-02T00:00:00Z","message":"x"', 86400.0, ""),
     ],
 )
 def test_times(line, time, clock):

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["STACK_RULES"]
 
+# A machine that was launched registers within a few minutes (Karpenter itself gives up after 15), seconds.
+LAUNCH_BUDGET_S = 300
+
 # What an own driver, toolkit or plugin prints where the platform does not let it work.
 _OWN_STACK = {
     "driver.operator.driver-failed",
@@ -66,6 +69,29 @@ def _what_nodes_offer(facts: Facts) -> list[Observation]:
     if facts.has("scheduler.selector-mismatch"):
         # Some nodes are not wanted, the wanted ones are full: whoever selects GPU nodes finds them taken.
         return [_derived(waiting[0], "infra.gpu.exhausted", "selected-nodes-are-full", 0.62)]
+    return []
+
+
+def _launched_and_never_registered(facts: Facts) -> list[Observation]:
+    """Karpenter launched a machine, its Pods wait on much later, and no line says that the node registered.
+
+    The line about the launch alone is ordinary: excerpts of a working provisioner end with it, too.
+    """
+    if facts.has("provisioner.registered", "health.nodeclaim-initialized"):
+        return []
+    waits = facts.signals.get("provisioner.pods-wait", ())
+    for launch in facts.signals.get("provisioner.launched", ()):
+        later = [
+            wait
+            for wait in waits
+            if wait.source == launch.source
+            and wait.clock == launch.clock
+            and wait.time is not None
+            and launch.time is not None
+            and wait.time - launch.time > LAUNCH_BUDGET_S
+        ]
+        if later:
+            return [_derived(launch, "infra.node.join-failed", "launched-and-never-registered", 0.45)]
     return []
 
 
@@ -146,6 +172,7 @@ STACK_RULES: tuple[Callable[[Facts], list[Observation]], ...] = (
     _platform_owns_the_stack,
     _what_nodes_offer,
     _limits_of_a_pool_without_types,
+    _launched_and_never_registered,
     _driver_container_failed,
     _disk_size_ignored,
     _mesh_between_ranks,

@@ -131,6 +131,12 @@ def _set_uptime(found: re.Match[str], prefix: Prefix) -> None:
         prefix.time, prefix.clock = float(found["uptime"]), "uptime"
 
 
+def _set_record_date(found: re.Match[str], prefix: Prefix) -> bool:
+    """Take the time of a JSON record among lines of text; the record stays the message."""
+    _set_date(found, prefix)
+    return False
+
+
 def _skip(_found: re.Match[str], _prefix: Prefix) -> None:
     return
 
@@ -232,6 +238,7 @@ _PREFIXES: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str], Prefix], b
         ),
         _set_yearless,
     ),
+    ("{", re.compile(rf'\{{(?:"[^"]{{1,40}}":"[^"]{{0,80}}",){{0,3}}"(?:time|ts|timestamp)":"{_ISO}"'), _set_record_date),
     # A quotation in a report
     (">", re.compile(r">(?: >)* (?=[^>])"), _skip),
     # NCCL: host:pid:tid [dev]

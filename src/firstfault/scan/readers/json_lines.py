@@ -30,6 +30,9 @@ _PREFIX = re.compile(
 )
 MAX_PRETTY_LINES = 5000
 MAX_PRETTY_BYTES = 4 * MIB
+# What may be missing behind a record that was cut: in a value, in a string, in an object or list within.
+_CLOSINGS = (b"}", b'"}', b"}}", b'"}}', b"]}", b'"]}')
+LONGEST_CUT = 65536
 # In a source that goes on beyond its head, this share of the lines must be records: decoding costs time.
 MIN_SHARE = 0.3
 
@@ -67,7 +70,7 @@ def _decode(data: bytes) -> tuple[Record, str] | None:
     match = _PREFIX.match(data)
     if match is None:
         return None
-    value = _json(data[match.end() :])
+    value = _json(data[match.end() :]) or _cut_json(data[match.end() :])
     record = record_of(value) if isinstance(value, dict) else None
     return None if record is None else (record, (match["pod"] or b"").decode("utf-8", "replace"))
 
@@ -77,6 +80,13 @@ def _json(data: bytes) -> Any:
         return msgspec.json.decode(data.rstrip(b", \r"))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
+
+
+def _cut_json(data: bytes) -> Any:
+    """Decode an object whose end was cut off, as pastes and terminals do: what stands in it is complete up to there."""
+    if not data.startswith(b'{"') or len(data) > LONGEST_CUT:
+        return None
+    return next((value for closing in _CLOSINGS if (value := _json(data.rstrip(b", \r.") + closing)) is not None), None)
 
 
 def _line(raw: RawLine) -> Iterator[TextLine]:
