@@ -238,7 +238,11 @@ _PREFIXES: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str], Prefix], b
         ),
         _set_yearless,
     ),
-    ("{", re.compile(rf'\{{(?:"[^"]{{1,40}}":"[^"]{{0,80}}",){{0,3}}"(?:time|ts|timestamp)":"{_ISO}"'), _set_record_date),
+    (
+        "{",
+        re.compile(rf'\{{(?:"[^"]{{1,40}}":"[^"]{{0,80}}",){{0,3}}"(?:time|ts|timestamp)":"{_ISO}"'),
+        _set_record_date,
+    ),
     # A quotation in a report
     (">", re.compile(r">(?: >)* (?=[^>])"), _skip),
     # NCCL: host:pid:tid [dev]
