@@ -116,6 +116,23 @@ def test_equal_lines_are_kept_as_first_last_and_count(tmp_path):
     assert sum(item.repeats for item in found) == 5000
 
 
+@pytest.mark.parametrize(
+    ("ordinary", "telling", "signature"),
+    [
+        (
+            "Cluster health:   9/9 reachable   (2024-05-01T10:00:00Z)",
+            "Cluster health:   7/9 reachable   (2024-05-01T10:00:00Z)",
+            "infra.cni.not-ready/agent-gave-up",
+        ),
+    ],
+)
+def test_a_veto_that_compares_numbers_is_asked_on_every_line(tmp_path, ordinary, telling, signature):
+    """However many lines of one shape it held on before."""
+    path = tmp_path / "a.log"
+    path.write_text(f"{ordinary}\n" * 100 + f"{telling}\n")
+    assert [item.line for item in scan([path]).observations if item.signature == signature] == [101]
+
+
 def test_ranks_without_end_are_bounded(tmp_path, monkeypatch):
     """A log that names ever new ranks and values cannot fill the memory."""
     monkeypatch.setattr("firstfault.scan.lines.WRITERS", 50)

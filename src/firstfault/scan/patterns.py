@@ -65,10 +65,16 @@ class Pattern:
 
     @cached_property
     def heeds_numbers(self) -> bool:
-        """Whether, of two lines that differ in digits only, it may match one and not the other."""
+        """Whether, of two lines that differ in digits only, it may match one and not the other.
+
+        A veto may compare numbers, too, by a reference to what it captured ("9/9 reachable").
+        """
         return any(
-            part.isdigit() or (part.startswith("[") and _SOME_DIGITS.search(part) is not None)
-            for part in _NUMBER.findall(self.regex)
+            part.isdigit()
+            or (part.startswith("[") and _SOME_DIGITS.search(part) is not None)
+            or (part.startswith("\\") and part[1:].isdigit())
+            for text in (self.regex, self.unless)
+            for part in _NUMBER.findall(text)
         )
 
     def confirm(self, raw: str, message: str | None = None) -> re.Match[str] | None:
