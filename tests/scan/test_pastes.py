@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import html
 import random
 
@@ -74,7 +75,9 @@ def test_copied_from_chats_and_pages(tmp_path, copied):
     plain, pasted = tmp_path / "plain.log", tmp_path / "pasted.log"
     plain.write_text(LOG)
     pasted.write_text(copied(LOG))
+    (tmp_path / "pasted.log.gz").write_bytes(gzip.compress(pasted.read_bytes()))
     expected, verdict = triage([plain]).verdict, triage([pasted]).verdict
+    assert triage([tmp_path / "pasted.log.gz"]).verdict.cause == expected.cause
     assert (verdict.cause, verdict.confidence) == (expected.cause, expected.confidence)
     assert [item.line for item in verdict.evidence] == [item.line for item in expected.evidence]
 

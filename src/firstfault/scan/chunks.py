@@ -127,7 +127,8 @@ def stream_chunks(stream: BinaryIO) -> Iterator[Chunk]:
             ready, carry = ready + carry, b""  # only the last line lacks its end
         else:
             yield Chunk(ready, number=number)
-    yield Chunk(carry or ready, number=number + 1, is_last=True)
+            number += 1
+    yield Chunk(carry or ready, number=number, is_last=True)
     if broken is not None:
         raise broken
 
