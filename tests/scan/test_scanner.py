@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +21,14 @@ from firstfault.scan.scanner import Scanner
 
 FAULT = "torch.distributed.DistNetworkError: The client socket has timed out after 5000ms while trying to connect to (m, 1)."
 FILLER = "2026-03-01 10:00:00,000 INFO a line like any other, number {}\n"
+
+
+def is_running(process):
+    """Whether it exists and is more than an entry that its new parent has not taken note of yet."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def faults(result):
@@ -205,6 +216,21 @@ class TestLargeFiles:
         news = iter([b"ab"] * 3 + [b"cd"] * 20)
         found = list(children.map_in_turn(work, range(20), 3, lambda: next(news)))
         assert found == [str(item).encode() for item in range(20)]
+
+    def test_a_killed_parent_leaves_no_child(self):
+        """The kernel ends the children with it, wherever they are."""
+        code = (
+            "import os, time\nfrom firstfault.scan.children import map_in_turn\n"
+            "def work(item, news):\n    print(os.getpid(), flush=True)\n    time.sleep(100)\n"
+            "list(map_in_turn(work, range(9), 3, lambda: b'x'))\n"
+        )
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+            working = {int(parent.stdout.readline()) for _ in range(3)}
+            parent.kill()
+        deadline = time.monotonic() + 30
+        while any(map(is_running, working)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not list(filter(is_running, working))
 
     def test_who_stops_reading_leaves_no_child(self, monkeypatch):
         """An error or Ctrl-C in the middle ends the children; also one that waits for its pipe to be read."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import threading
 from typing import TYPE_CHECKING, TypeVar
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["can_fork", "map_in_turn", "map_shares"]
 
 T = TypeVar("T")
+_PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
 _READ_BYTES = 1024 * 1024
 # Results are a hundred bytes, as a rule: a child may be far ahead, but not so far that many megabytes wait.
 _PIPE_BYTES = 1024 * 1024
@@ -54,12 +56,20 @@ def _start(work: Callable[[Sequence[T]], bytes], part: Sequence[T]) -> tuple[int
         return process, reader
     status = 1
     try:
+        _end_with_parent()
         os.close(reader)
         with os.fdopen(writer, "wb") as pipe:
             pipe.write(work(part))
         status = 0
     finally:
         os._exit(status)  # no clean-up of what belongs to the parent
+
+
+def _end_with_parent() -> None:
+    """Let the kernel end this child when its parent is killed; it would work on for nobody."""
+    import ctypes  # noqa: PLC0415 - only in a child
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
 
 
 def _collect(process: int, reader: int) -> bytes | None:
@@ -117,6 +127,7 @@ class _Child:
         if self._process == 0:
             status = 1
             try:
+                _end_with_parent()
                 for descriptor in (each for child in (self, *others) for each in child.descriptors):
                     os.close(descriptor)
                 _work_in_child(work, items, write_results, (read_news, news_bytes))
