@@ -317,3 +317,13 @@ def test_unknown_shows_what_complains(tmp_path):
     assert done.stdout.count(b"frobnicator") == 1
     assert f"{log}:2".encode() in done.stdout
     assert b"FATAL: gone" in done.stdout
+
+
+def test_what_was_not_read_is_not_called_healthy(tmp_path):
+    """A healthy log beside one that is damaged: nobody can say that all is well."""
+    whole = b"".join(b"step %d loss 2.%d tokens/s 1000\n" % (n, n) for n in range(3000))
+    (tmp_path / "a.log").write_bytes(whole)
+    assert json.loads(firstfault("triage", tmp_path, "--format", "json").stdout)["status"] == "healthy"
+    (tmp_path / "b.log.gz").write_bytes(gzip.compress(whole)[:-500])
+    done = firstfault("triage", tmp_path, "--format", "json")
+    assert (done.returncode, json.loads(done.stdout)["status"]) == (2, "unknown")

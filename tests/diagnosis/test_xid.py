@@ -7,6 +7,7 @@ import re
 import pytest
 
 from firstfault.catalogue import load_catalogue
+from firstfault.diagnosis import triage
 from firstfault.diagnosis.xid import recovery_action, settle_xids
 from firstfault.model import Observation, Role
 
@@ -148,3 +149,14 @@ def test_any_code_may_name_the_one_that_it_follows():
 def test_a_code_of_a_mig_instance_is_read():
     text = "NVRM: Xid (PCI:0000:3b:00 GPU-I:05 GPU-CI:00): 13, pid=7, name=python, Graphics SM Warp Exception"
     assert roots(text) == {"driver.xid.13"}
+
+
+def test_steps_of_the_job_do_not_mend_a_gpu(tmp_path):
+    """A node's log that holds kernel lines and training output in turn: what came after the fault is no excuse."""
+    steps = "".join(f"step {n} loss 2.{n}\n" for n in range(20))
+    fault = "[ 1000.1] NVRM: Xid (PCI:0000:19:00): 48, pid=1234, name=python3, DBE (double bit error) detected\n"
+    log = tmp_path / "node.log"
+    log.write_text(steps + fault + steps)
+    report = triage([log])
+    assert report.status == "fault"
+    assert report.verdict.layer == "driver"

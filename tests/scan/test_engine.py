@@ -167,3 +167,27 @@ def test_the_line_of_one_xid_is_no_candidate_for_most_others():
     assert "driver.gpu.fallen-off/xid-79" in found
     assert "driver.xid.48/kernel-line" not in found
     assert "driver.ecc.uncorrectable/xid-48" not in found
+
+
+@pytest.mark.parametrize("make", [HyperscanEngine, ReEngine])
+def test_blanks_at_the_end_of_a_line_hide_nothing(make):
+    """Colours leave blanks there; they are taken off before a pattern is confirmed, also of the lines that come often."""
+    if make is HyperscanEngine:
+        pytest.importorskip("hyperscan")
+    engine = make(PATTERNS)
+    chunk = b"".join(b"[rank%d]: AssertionError   \n" % (n % 10) for n in range(40))
+    found = [start for start, _, index in engine.find(chunk) if "traceback-final-line" in PATTERNS[index].key]
+    assert len(found) == 40
+
+
+def test_a_match_that_begins_at_the_end_of_a_line_belongs_to_the_next():
+    """White space at the beginning of a pattern takes the line feed in."""
+    (index,) = (n for n, row in enumerate(PATTERNS) if row.key == "signal/health.service-active")
+    line = next(
+        sample.text.splitlines()[0]
+        for signal in load_catalogue().signals
+        if signal.id == "health.service-active"
+        for sample in signal.samples
+    )
+    chunk = f"other words\n{line}\n".encode()
+    assert [start for start, _, found in ReEngine(PATTERNS).find(chunk) if found == index] == [12]

@@ -221,7 +221,7 @@ class TestLargeFiles:
         """The kernel ends the children with it, wherever they are."""
         code = (
             "import os, time\nfrom firstfault.scan.children import map_in_turn\n"
-            "def work(item, news):\n    print(os.getpid(), flush=True)\n    time.sleep(100)\n"
+            "def work(item, news):\n    os.write(1, b'%d\\n' % os.getpid())\n    time.sleep(100)\n"
             "list(map_in_turn(work, range(9), 3, lambda: b'x'))\n"
         )
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:

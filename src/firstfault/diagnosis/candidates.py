@@ -127,6 +127,8 @@ def _survival(item: Observation, writer: Writer | None, facts: Facts) -> float:
         return 1.0
     if item.cause in SLOW or item.signature in LASTING:
         return 1.0
+    if item.cause.startswith("driver.") and item.strength >= STRONG:
+        return 1.0  # steps of a job do not mend a GPU
     if item.cause == "infra.node.notready" and _ready_again(item, facts):
         return RECOVERED
     height = facts.order.get(facts.rungs.get(item.signature, ""))

@@ -48,6 +48,8 @@ def diagnose(result: ScanResult) -> TriageReport:
         facts.add_fault(fault)
     standing = rank_causes(weigh(facts, derive(facts)), catalogue)
     status = _status(standing, facts)
+    if status == "healthy" and any(problem.fatal for problem in result.problems):
+        status = "unknown"  # of what was not read nobody can say that it is well
     if standing is None or status != "fault":
         missing = (
             what_is_missing(facts, result.sources, None, result.set_aside, unread=bool(result.problems))

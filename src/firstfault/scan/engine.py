@@ -12,6 +12,7 @@ at.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from bisect import bisect_right
@@ -33,6 +34,7 @@ __all__ = ["LONGEST_LINE", "Candidate", "Engine", "HyperscanEngine", "ReEngine",
 
 # Shapes of lines whose patterns are kept, for each sieve; a storm of errors has some thousands.
 KEPT_SHAPES = 20_000
+LONGEST_SHAPE = 1024
 # From so many lines of a shape on it is looked at more closely.
 COMMON = 16
 # Of a longer line only what surrounds a hit is confirmed: all ways of looking must name the same hit.
@@ -139,7 +141,9 @@ class HyperscanEngine:
         self._table = patterns
         table = "\0".join(f"{row.regex}\1{row.ignore_case}{row.first_only}" for row in patterns)
         here = Path(__file__).parent
-        code = b"".join((here / name).read_bytes() for name in ("engine.py", "literals.py", "everyday.txt"))
+        code = b"".join(
+            (here / name).read_bytes() for name in ("engine.py", "literals.py", "patterns.py", "everyday.txt")
+        )
         self._key = content_key(table.encode(), hyperscan.__version__.encode(), code)  # type: ignore[attr-defined]
         self._every = self._load_sieve("every", once=False)
         self._once = self._load_sieve("once", once=True)
@@ -187,6 +191,8 @@ class HyperscanEngine:
         """
         text = line.translate(_SHAPE)
         shape = sieve.shapes.get((text, rows))
+        if shape is None and len(line) > LONGEST_SHAPE:
+            shape = _led_to(sieve, text, rows)
         if shape is None:
             if len(sieve.shapes) >= KEPT_SHAPES:
                 sieve.shapes.clear()
@@ -257,7 +263,8 @@ class HyperscanEngine:
         stored = load_bytes(f"leads-{name}", self._key)
         database = self._load(f"sieve-{name}") if stored else None
         if stored and database is not None:
-            return _Sieve(name, database, msgspec.msgpack.decode(stored, type=list[list[_Lead]]), {})
+            with contextlib.suppress(msgspec.DecodeError):
+                return _Sieve(name, database, msgspec.msgpack.decode(stored, type=list[list[_Lead]]), {})
         rows = sorted(self._sieve_rows(once=once).items())
         if not rows:
             return _Sieve(name, None, [], {})
@@ -347,8 +354,10 @@ def _lines_with(pattern: re.Pattern[bytes], chunk: bytes, index: int, skip: int)
     found = []
     position = 0
     while match := pattern.search(chunk, position):
-        start = chunk.rfind(b"\n", 0, match.start()) + 1
-        line_end = chunk.find(b"\n", match.start())
+        # A pattern that begins with white space may match from the end of the line before.
+        begin = match.end() - len(match[0].lstrip(b"\n"))
+        start = chunk.rfind(b"\n", 0, begin) + 1
+        line_end = chunk.find(b"\n", begin)
         line_end = len(chunk) if line_end < 0 else line_end
         found.append(Candidate(start, min(match.end(), line_end), index))
         position = max(line_end + 1, start + skip)

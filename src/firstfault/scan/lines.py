@@ -5,7 +5,6 @@ Memory stays constant however long the input is: of equal observations the first
 
 from __future__ import annotations
 
-import re
 import sys
 from bisect import bisect_right
 from collections import Counter
@@ -54,10 +53,10 @@ class Examined(NamedTuple):
 class _Place(NamedTuple):
     """A confirmed line, of which an observation can be made."""
 
-    raw: str
+    text: str
     line: int | None
     offset: int | None
-    match: re.Match[str]
+    fields: dict[str, str]
     prefix: Prefix
     given: TextLine | None
 
@@ -129,7 +128,10 @@ class LineCollector:
         match = pattern.confirm(raw, None if prefix is None else raw[prefix.start :])
         if match is None:
             return
-        self._keep(index, _Place(raw, line, offset, match, prefix or self._prefix_of(raw, given), given))
+        prefix = prefix or self._prefix_of(raw, given)
+        start = match.start() if match.string == raw else match.start() + prefix.start
+        fields = match.groupdict() if match.re.groupindex else {}
+        self._keep(index, _Place(_excerpt(raw, start), line, offset, fields, prefix, given))
 
     def _prefix_of(self, raw: str, given: TextLine | None) -> Prefix:
         if self._read[0] != raw or self._read[1] is not given:
@@ -146,7 +148,7 @@ class LineCollector:
         writer = (place.prefix.rank, place.prefix.stream)
         if writer not in tally.variants and len(tally.variants) >= WRITERS:
             writer = (None, "")
-        key: tuple[object, ...] = (*writer, place.match.groups() if place.match.re.groupindex else None)
+        key: tuple[object, ...] = (*writer, tuple(place.fields.values()))
         if key not in tally.seen and tally.variants.get(writer, 0) >= VARIANTS:
             key = (*writer, "others")
         if known := tally.seen.get(key):
@@ -161,15 +163,14 @@ class LineCollector:
         tally.idle = 0
 
     def _observation(self, index: int, place: _Place, repeats: int = 1) -> Observation:
-        pattern, prefix, match, given = self._patterns[index], place.prefix, place.match, place.given
-        start = match.start() if match.string == place.raw else match.start() + prefix.start
+        pattern, prefix, given = self._patterns[index], place.prefix, place.given
         return Observation(
             signature=pattern.key,
             cause=pattern.cause,
             role=pattern.role,
             strength=pattern.strength,
             source=self._source,
-            text=_excerpt(place.raw, start),
+            text=place.text,
             line=place.line,
             offset=place.offset,
             rank=prefix.rank,
@@ -178,7 +179,7 @@ class LineCollector:
             stream=prefix.stream,
             entry=given.entry if given is not None else None,
             entry_line=given.entry_line if given is not None else None,
-            fields={name: value for name, value in match.groupdict().items() if value is not None},
+            fields={name: value for name, value in place.fields.items() if value is not None},
             repeats=repeats,
         )
 

@@ -56,7 +56,7 @@ class Pattern:
     @cached_property
     def anchored(self) -> bool:
         """Whether it says what a message begins with, so that prefixes matter."""
-        return self.superset != self.regex
+        return any(part[0] == "^" for part in _ANCHOR.finditer(self.regex))
 
     @cached_property
     def whatever_numbers(self) -> re.Pattern[str]:
@@ -93,8 +93,12 @@ class Pattern:
 
     @cached_property
     def superset(self) -> str:
-        """The pattern without its `^`: what may stand before the message on a raw line is not known to the engine."""
-        return _ANCHOR.sub(lambda found: found.group(0) if found.group(0) != "^" else "", self.regex)
+        """The pattern as an engine may look for it on raw lines.
+
+        Without its `^`, since what may stand before the message is not known there; and with blanks before its `$`:
+        they are taken off a line before a pattern is confirmed on it.
+        """
+        return _ANCHOR.sub(lambda found: _ON_RAW_LINES.get(found[0], found[0]), self.regex)
 
 
 # What holds digits that are not to be looked for: escapes, quantities, names. Then classes, and digits.
@@ -116,7 +120,8 @@ def _any_number(part: re.Match[str]) -> str:
 
 
 # An escape, a whole character class (in which ^ negates), or an anchor.
-_ANCHOR = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\^")
+_ANCHOR = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[\^$]")
+_ON_RAW_LINES = {"^": "", "$": r"[ \t\r]*$"}
 
 
 def build_patterns(catalogue: Catalogue) -> list[Pattern]:
