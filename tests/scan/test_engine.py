@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 import re
+import runpy
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -191,3 +194,14 @@ def test_a_match_that_begins_at_the_end_of_a_line_belongs_to_the_next():
     )
     chunk = f"other words\n{line}\n".encode()
     assert [start for start, _, found in ReEngine(PATTERNS).find(chunk) if found == index] == [12]
+
+
+def test_the_output_of_a_healthy_job_seldom_meets_the_sieve():
+    """One everyday string among the literals makes all reading several times slower: each hit costs Python's time."""
+    pytest.importorskip("hyperscan")
+    benchmark = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "throughput.py"))
+    chunk = benchmark["block"](300_000, 1)
+    engine = HyperscanEngine(PATTERNS)
+    hits = engine._scan("every", engine._every.database, chunk)
+    worst = Counter(row for _, row in hits).most_common(1)
+    assert len(hits) < chunk.count(b"\n") / 50, [engine._every.leads[row] for row, _ in worst]
