@@ -11,7 +11,7 @@ import re
 __all__ = ["LONGEST_PASTE", "mend_paste"]
 
 # Nobody copies more than this from a screen or a chat.
-LONGEST_PASTE = 256 * 1024
+LONGEST_PASTE = 64 * 1024
 NARROWEST, WIDEST = 60, 320
 # A start of a line that tells whether it is one of a kind: digits and letters alike, so much of it.
 START = 6
