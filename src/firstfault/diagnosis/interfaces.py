@@ -49,7 +49,8 @@ def _unreachable_address(facts: Facts) -> list[Observation]:
     for item in using:
         host = _host(item)
         names[host] = item.fields["interface"]
-        holders.setdefault(item.fields["address"].partition("<")[0], set()).add(host)
+        if item.stream:  # else nothing says whose line it is
+            holders.setdefault(item.fields["address"].partition("<")[0], set()).add(host)
     several = len(names) > 1
     mixed = several and any(not _OVERLAY.match(name) for name in names.values())
     for item in using:
@@ -57,7 +58,7 @@ def _unreachable_address(facts: Facts) -> list[Observation]:
         if _LOCAL.match(name) or _LOCAL_ADDRESS.match(address) or (mixed and _OVERLAY.match(name)):
             return [_derived(item, "address-of-one-machine", 0.85 if several else 0.45)]
     for item in using:
-        shared = holders[item.fields["address"].partition("<")[0]]
+        shared = holders.get(item.fields["address"].partition("<")[0], set())
         if len(shared) > 1:
             return [_derived(item, "same-address-twice", 0.8, hosts=", ".join(sorted(shared)))]
     return []

@@ -32,7 +32,7 @@ _OWN_LINE = re.compile(
     r"^\s*(?:File |at |frame |return\b|raise |self\.|def |import |from |with |for |if "
     r"|[\w.\[\]]+ ?[-+*]?= |[\w./-]+:(?: |$)|[\w./-]+=\S"
     r'|\[[^\]]*\d[^\]]*\]|\{\\?"'
-    r"|[\w.-]+\(|[|+*>$#%@-]|\d{1,4}[-/:]\d|\S+ \d\d:\d\d|[a-z]+\d*:\d+:\d+ |\[?[\w-]+\]?:? ?(?:error|warning|info)\b)"
+    r"|[\w.-]+\(|[|+*>$#%@-]|\d{1,4}[-/:]\d|\S+ \d\d:\d\d|[\w.-]+:\d+:\d+ |\[?[\w-]+\]?:? ?(?:error|warning|info)\b)"
 )
 
 
