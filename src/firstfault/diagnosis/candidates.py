@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from firstfault.diagnosis.derived import DERIVED
 from firstfault.model import Observation, Role
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ SURVIVED = 0.35
 # A complaint about the start of a program whose source shows it running already is not about this start.
 ALREADY_PAST = 0.6
 START_RUNGS = frozenset({"admitted", "scheduled", "image", "started"})
-# What was derived from several lines has looked at what came after them.
-DERIVED = "/derived-"
 # The aftermath of a cause hints at it; alone it must lose against any root line.
 AFTERMATH = 0.3
 # Faults with which a job runs to its end, only slower: progress afterwards says nothing against them.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from firstfault.diagnosis.derived import derived
 from firstfault.diagnosis.interfaces import INTERFACE_RULES, unfinished_inits
 from firstfault.diagnosis.raised import RAISED_RULES
 from firstfault.diagnosis.stack import STACK_RULES
@@ -33,17 +34,6 @@ def derive(facts: Facts) -> list[Observation]:
     return [item for rule in rules for item in rule(facts)]
 
 
-def _derived(line: Observation, cause: str, rule: str, strength: float, **fields: str) -> Observation:
-    return msgspec.structs.replace(
-        line,
-        signature=f"{cause}/derived-{rule}",
-        cause=cause,
-        role=Role.ROOT,
-        strength=strength,
-        fields={**line.fields, **fields},
-    )
-
-
 def _stuck_in_init(facts: Facts) -> list[Observation]:
     """Init START without COMPLETE: stuck in the bootstrap ring, or waiting for somebody who is.
 
@@ -55,12 +45,12 @@ def _stuck_in_init(facts: Facts) -> list[Observation]:
     retries = facts.signals.get("net.connect-retry", [])
     cause = "network.nccl.bootstrap-unreachable"
     if retries:
-        return [_derived(retries[0], cause, "connect-retries-before-init-complete", 0.75)]
+        return [derived(retries[0], cause, "connect-retries-before-init-complete", 0.75)]
     past = {item.source for item in facts.signals.get("nccl.bootstrapped", ())}
     stuck = [item for item in stuck if item.source not in past]
     if not stuck:
         return []
-    return [_derived(stuck[0], cause, "init-start-without-complete", 0.4)]
+    return [derived(stuck[0], cause, "init-start-without-complete", 0.4)]
 
 
 def _never_arrived(facts: Facts) -> list[Observation]:
@@ -74,7 +64,7 @@ def _never_arrived(facts: Facts) -> list[Observation]:
         if behind and len(behind) < len(last):
             line = last[behind[0]][1]
             names = ",".join(map(str, behind))
-            return [_derived(line, "workload.collective.straggler", "behind", 0.7, behind=names)]
+            return [derived(line, "workload.collective.straggler", "behind", 0.7, behind=names)]
     return []
 
 
@@ -102,7 +92,7 @@ def _came_late(facts: Facts) -> list[Observation]:
     if not timeouts or not late or len(late) > len(waiting):
         return []
     names = ",".join(str(one.rank) for one in late)
-    return [_derived(timeouts[0], "workload.collective.straggler", "finished-without-peers", 0.6, late=names)]
+    return [derived(timeouts[0], "workload.collective.straggler", "finished-without-peers", 0.6, late=names)]
 
 
 def _cut_after_init(facts: Facts) -> list[Observation]:
@@ -118,7 +108,7 @@ def _cut_after_init(facts: Facts) -> list[Observation]:
     everyone = len(by_rank) >= 2 and (world is None or len(by_rank) == world)
     if not timeouts or not everyone or not over_network or len(set(by_rank.values())) > 1 or len(counts) > 1:
         return []
-    return [_derived(timeouts[0], "network.nccl.transport-unreachable", "all-ranks-wait-in-one-collective", 0.6)]
+    return [derived(timeouts[0], "network.nccl.transport-unreachable", "all-ranks-wait-in-one-collective", 0.6)]
 
 
 def _gloo_waits(facts: Facts) -> list[Observation]:
@@ -143,17 +133,17 @@ def _gloo_waits(facts: Facts) -> list[Observation]:
     }
     if len(calls) == world and len(set(calls.values())) > 1:
         names = _who_calls_what(calls)
-        return [_derived(line, "workload.collective.mismatch", "different-calls", 0.65, ops=names)]
+        return [derived(line, "workload.collective.mismatch", "different-calls", 0.65, ops=names)]
     if len(waits) == world:
-        return [_derived(line, "network.gloo.transport-lost", "all-ranks-wait", 0.6)]
+        return [derived(line, "network.gloo.transport-lost", "all-ranks-wait", 0.6)]
     others = [one for one in facts.ranks if one.rank not in waits]
     if any(one.first("job.finished") or (_complains(one) and not _lost_its_agent(one, facts)) for one in others):
         return []
     names = ",".join(str(one.rank) for one in others)
-    found = [_derived(line, "workload.collective.straggler", "peer-silent-but-connected", 0.55, silent=names)]
+    found = [derived(line, "workload.collective.straggler", "peer-silent-but-connected", 0.55, silent=names)]
     if any(one.faults for one in others) and facts.has("job.step", "job.sum"):
         # The agent's words for a store that it lost are also those for one that it never reached; the job was at work.
-        reached = _derived(line, "network.c10d.unreachable", "job-was-at-work", 0.5)
+        reached = derived(line, "network.c10d.unreachable", "job-was-at-work", 0.5)
         found.append(msgspec.structs.replace(reached, role=Role.EXONERATING))
     return found
 
@@ -191,7 +181,7 @@ def _mismatch(facts: Facts) -> list[Observation]:
             names = _who_calls_what(operations)
             lines = {operations[rank]: item for rank, item in reversed(by_rank.items())}
             return [
-                _derived(line, "workload.collective.mismatch", "different-operations", strength, ops=names)
+                derived(line, "workload.collective.mismatch", "different-operations", strength, ops=names)
                 for line in list(lines.values())[:MOST_OPERATIONS]
             ]
     return []
@@ -226,7 +216,7 @@ def _missing_ranks(facts: Facts) -> list[Observation]:
     """Fewer clients than the world has: someone never came, or could not."""
     for item in (*facts.signals.get("store.clients", ()), *facts.signals.get("store.barrier-wait", ())):
         if int(item.fields["joined"]) < int(item.fields["world"]):
-            return [_derived(item, "network.c10d.missing-ranks", "fewer-clients-than-ranks", 0.55)]
+            return [derived(item, "network.c10d.missing-ranks", "fewer-clients-than-ranks", 0.55)]
     return []
 
 
@@ -240,7 +230,7 @@ def _refused_by_retry(facts: Facts) -> list[Observation]:
     if facts.has("store.no-name", "store.syn-timeout"):
         return []
     retries = facts.signals.get("store.retry", [])
-    return [_derived(retries[0], "network.c10d.refused", "second-try", 0.5)] if retries else []
+    return [derived(retries[0], "network.c10d.refused", "second-try", 0.5)] if retries else []
 
 
 def _went_silent(facts: Facts) -> list[Observation]:
@@ -259,12 +249,12 @@ def _went_silent(facts: Facts) -> list[Observation]:
         return []
     names = ",".join(str(one.rank) for one in silent)
     if facts.has("peer.closed"):
-        return [_derived(complaint, "workload.signal.killed", "log-just-ends", 0.55, silent=names)]
+        return [derived(complaint, "workload.signal.killed", "log-just-ends", 0.55, silent=names)]
     if facts.has("nccl.speaks"):
-        return [_derived(complaint, "workload.collective.straggler", "silent-and-not-gone", 0.5, silent=names)]
+        return [derived(complaint, "workload.collective.straggler", "silent-and-not-gone", 0.5, silent=names)]
     return [
-        _derived(complaint, "workload.signal.killed", "log-just-ends", 0.45, silent=names),
-        _derived(complaint, "workload.collective.straggler", "log-just-ends", 0.35, silent=names),
+        derived(complaint, "workload.signal.killed", "log-just-ends", 0.45, silent=names),
+        derived(complaint, "workload.collective.straggler", "log-just-ends", 0.35, silent=names),
     ]
 
 
@@ -275,7 +265,7 @@ def _hangs_over_p2p(facts: Facts) -> list[Observation]:
     progress = facts.has("job.step", "job.sum", "job.finished", "nccl.destroyed", "vllm.serving")
     if line is None or not ready or progress or not facts.has("gpu.busy"):
         return []
-    return [_derived(line, "network.nccl.p2p-broken", "busy-without-progress", 0.45)]
+    return [derived(line, "network.nccl.p2p-broken", "busy-without-progress", 0.45)]
 
 
 def _gpu_not_requested(facts: Facts) -> list[Observation]:
@@ -286,7 +276,7 @@ def _gpu_not_requested(facts: Facts) -> list[Observation]:
     blind = [
         item for item in facts.faults if item.cause in {cause, "driver.gpu.not-visible"} and item.role is Role.ROOT
     ]
-    return [_derived(blind[0], cause, "no-gpu-in-limits", 0.8)] if blind else []
+    return [derived(blind[0], cause, "no-gpu-in-limits", 0.8)] if blind else []
 
 
 def _efa_not_used(facts: Facts) -> list[Observation]:
@@ -294,7 +284,7 @@ def _efa_not_used(facts: Facts) -> list[Observation]:
     socket = [item for item in facts.signals.get("transport.network", ()) if item.fields.get("network") == "Socket"]
     if not socket or not facts.has("env.efa-wanted"):
         return []
-    return [_derived(socket[0], "network.efa.silent-fallback", "efa-wanted-sockets-used", 0.75)]
+    return [derived(socket[0], "network.efa.silent-fallback", "efa-wanted-sockets-used", 0.75)]
 
 
 def _traceback_cut_short(facts: Facts) -> list[Observation]:
@@ -314,7 +304,7 @@ def _traceback_cut_short(facts: Facts) -> list[Observation]:
             if line.source == item.source and (line.line or 0) > (item.line or 0)
         ]
         if not later:
-            found.append(_derived(item, "workload.rank.exception", "traceback-cut-short", 0.22))
+            found.append(derived(item, "workload.rank.exception", "traceback-cut-short", 0.22))
     return found[:1]
 
 
@@ -339,7 +329,7 @@ def _preempted_as_stated(facts: Facts) -> list[Observation]:
     )
     if not stated or not raised or long_before:
         return []
-    doubt = _derived(stated[0], "workload.rank.exception", "preempted-as-stated", 0.6)
+    doubt = derived(stated[0], "workload.rank.exception", "preempted-as-stated", 0.6)
     return [msgspec.structs.replace(doubt, role=Role.EXONERATING)]
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from firstfault.model import Observation, Role
+from firstfault.diagnosis.derived import derived
+from firstfault.model import Observation
 
 if TYPE_CHECKING:
     from firstfault.diagnosis.facts import Facts
@@ -26,6 +25,7 @@ _LOCAL = re.compile(
 # Overlays that reach other machines, if those are members too.
 _OVERLAY = re.compile(r"(?:tailscale|wg|zt|utun|tun|nebula)\w*$")
 _LOCAL_ADDRESS = re.compile(r"\[?(?:127\.|169\.254\.|fe80:|::1\b)")
+_CAUSE = "network.nccl.interface"
 _HOST = re.compile(r"(?P<host>.+):\d+(?:\[|$)")
 
 
@@ -56,29 +56,17 @@ def _unreachable_address(facts: Facts) -> list[Observation]:
     for item in using:
         name, address = item.fields["interface"], item.fields["address"]
         if _LOCAL.match(name) or _LOCAL_ADDRESS.match(address) or (mixed and _OVERLAY.match(name)):
-            return [_derived(item, "address-of-one-machine", 0.85 if several else 0.45)]
+            return [derived(item, _CAUSE, "address-of-one-machine", 0.85 if several else 0.45)]
     for item in using:
         shared = holders.get(item.fields["address"].partition("<")[0], set())
         if len(shared) > 1:
-            return [_derived(item, "same-address-twice", 0.8, hosts=", ".join(sorted(shared)))]
+            return [derived(item, _CAUSE, "same-address-twice", 0.8, hosts=", ".join(sorted(shared)))]
     return []
 
 
 def _host(item: Observation) -> str:
     found = _HOST.match(item.stream)
     return found["host"] if found else item.stream or item.source
-
-
-def _derived(line: Observation, rule: str, strength: float, **fields: str) -> Observation:
-    cause = "network.nccl.interface"
-    return msgspec.structs.replace(
-        line,
-        signature=f"{cause}/derived-{rule}",
-        cause=cause,
-        role=Role.ROOT,
-        strength=strength,
-        fields={**line.fields, **fields},
-    )
 
 
 def _first_collective_never_ended(facts: Facts) -> list[Observation]:
@@ -93,7 +81,7 @@ def _first_collective_never_ended(facts: Facts) -> list[Observation]:
     for item in facts.signals.get("nccl.bootstrap-using", ()):
         name, address = item.fields["interface"], item.fields["address"]
         if name != "lo" and (_LOCAL.match(name) or _LOCAL_ADDRESS.match(address)):
-            return [_derived(item, "first-collective-over-it", 0.6)]
+            return [derived(item, _CAUSE, "first-collective-over-it", 0.6)]
     return []
 
 

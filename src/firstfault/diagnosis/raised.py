@@ -8,8 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from firstfault.diagnosis.derived import derived
 from firstfault.model import Observation, Role
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RAISED_RULES"]
 
+_CAUSE = "workload.vllm.other"
 _ANY_EXCEPTION = "workload.rank.exception/traceback-final-line"
 # Frames stand right above the exception; lines of other processes come between them.
 _ABOVE = 24
@@ -39,7 +39,7 @@ def _raised_inside_vllm(facts: Facts) -> list[Observation]:
     for item in facts.faults:
         went_on = served.get(item.source, 0) > (item.line or 0)
         if item.signature == _ANY_EXCEPTION and not went_on and _is_right_below(item, frames.get(item.source, [])):
-            return [_of_vllm(item, "raised-inside", 0.6)]
+            return [derived(item, _CAUSE, "raised-inside", 0.6)]
     return []
 
 
@@ -54,7 +54,7 @@ def _cut_short_inside_vllm(facts: Facts) -> list[Observation]:
     frames = facts.signals.get("vllm.frame")
     if not frames or facts.has("vllm.serving") or any(item.role is Role.ROOT for item in facts.faults):
         return []
-    return [_of_vllm(frames[-1], "traceback-cut-short", 0.3)]
+    return [derived(frames[-1], _CAUSE, "traceback-cut-short", 0.3)]
 
 
 def _workers_do_not_answer(facts: Facts) -> list[Observation]:
@@ -72,14 +72,7 @@ def _workers_do_not_answer(facts: Facts) -> list[Observation]:
     enough = _MINUTES_OF_SILENCE - 1 if facts.has("vllm.serving") else _MINUTES_OF_SILENCE
     if sum(item.repeats for item in waits) < enough or alive:
         return []
-    return [_of_vllm(waits[0], "workers-do-not-answer", 0.42)]
-
-
-def _of_vllm(line: Observation, rule: str, strength: float) -> Observation:
-    cause = "workload.vllm.other"
-    return msgspec.structs.replace(
-        line, signature=f"{cause}/derived-{rule}", cause=cause, role=Role.ROOT, strength=strength
-    )
+    return [derived(waits[0], _CAUSE, "workers-do-not-answer", 0.42)]
 
 
 RAISED_RULES: tuple[Callable[[Facts], list[Observation]], ...] = (

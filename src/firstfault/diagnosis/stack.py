@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from firstfault.catalogue.xid import load_xid_table
+from firstfault.diagnosis.derived import derived
 from firstfault.model import Observation, Role
 
 if TYPE_CHECKING:
@@ -37,12 +38,6 @@ def _roots(facts: Facts, *causes: str) -> list[Observation]:
     return [item for item in facts.faults if item.cause in causes and item.role is Role.ROOT]
 
 
-def _derived(line: Observation, cause: str, rule: str, strength: float) -> Observation:
-    return msgspec.structs.replace(
-        line, signature=f"{cause}/derived-{rule}", cause=cause, role=Role.ROOT, strength=strength
-    )
-
-
 def _platform_owns_the_stack(facts: Facts) -> list[Observation]:
     """On nodes of EKS Auto Mode the platform brings driver and plugin; one's own cannot work there."""
     automatic = [item for item in facts.faults if item.signature == "infra.automode.driver-conflict/node-auto"]
@@ -51,8 +46,8 @@ def _platform_owns_the_stack(facts: Facts) -> list[Observation]:
     if not automatic or not (own or installed):
         return []
     if installed and not own:
-        return [_derived(installed, "infra.automode.driver-conflict", "own-stack-installed", 0.6)]
-    return [_derived(own[0], "infra.automode.driver-conflict", "own-stack-on-managed-node", 0.9)]
+        return [derived(installed, "infra.automode.driver-conflict", "own-stack-installed", 0.6)]
+    return [derived(own[0], "infra.automode.driver-conflict", "own-stack-on-managed-node", 0.9)]
 
 
 def _what_nodes_offer(facts: Facts) -> list[Observation]:
@@ -63,12 +58,12 @@ def _what_nodes_offer(facts: Facts) -> list[Observation]:
     if not waiting or _roots(facts, "driver.plugin.allocatable-zero"):
         return []
     if facts.has("health.allocatable"):
-        return [_derived(waiting[0], "infra.gpu.exhausted", "nodes-offer-gpus", 0.75)]
+        return [derived(waiting[0], "infra.gpu.exhausted", "nodes-offer-gpus", 0.75)]
     if facts.has("node.offers-none") or (facts.has("node.capacity") and not facts.has("health.describe-allocatable")):
-        return [_derived(waiting[0], "infra.node.no-gpu", "no-node-offers-one", 0.75)]
+        return [derived(waiting[0], "infra.node.no-gpu", "no-node-offers-one", 0.75)]
     if facts.has("scheduler.selector-mismatch"):
         # Some nodes are not wanted, the wanted ones are full: whoever selects GPU nodes finds them taken.
-        return [_derived(waiting[0], "infra.gpu.exhausted", "selected-nodes-are-full", 0.62)]
+        return [derived(waiting[0], "infra.gpu.exhausted", "selected-nodes-are-full", 0.62)]
     return []
 
 
@@ -91,7 +86,7 @@ def _launched_and_never_registered(facts: Facts) -> list[Observation]:
             and wait.time - launch.time > LAUNCH_BUDGET_S
         ]
         if later:
-            return [_derived(launch, "infra.node.join-failed", "launched-and-never-registered", 0.45)]
+            return [derived(launch, "infra.node.join-failed", "launched-and-never-registered", 0.45)]
     return []
 
 
@@ -114,7 +109,7 @@ def _driver_container_failed(facts: Facts) -> list[Observation]:
     if not roots:
         return []
     strongest = max(item.strength for item in roots)
-    return [_derived(roots[0], "driver.operator.driver-failed", "in-driver-container", min(0.9, strongest + 0.04))]
+    return [derived(roots[0], "driver.operator.driver-failed", "in-driver-container", min(0.9, strongest + 0.04))]
 
 
 def _disk_size_ignored(facts: Facts) -> list[Observation]:
@@ -122,7 +117,7 @@ def _disk_size_ignored(facts: Facts) -> list[Observation]:
     for asked in facts.signals.get("disk.configured", ()):
         for got in facts.signals.get("disk.capacity", ()):
             if int(got.fields["kib"]) * 1024 < 0.6 * int(asked.fields["gb"]) * 1e9:
-                return [_derived(got, "infra.launchtemplate.disk-ignored", "less-than-configured", 0.8)]
+                return [derived(got, "infra.launchtemplate.disk-ignored", "less-than-configured", 0.8)]
     return []
 
 
@@ -132,11 +127,11 @@ def _mesh_between_ranks(facts: Facts) -> list[Observation]:
     cut_off = [item for item in _roots(facts, "infra.apiserver.unreachable") if "connection refused" in item.text]
     if sidecar is not None and cut_off:
         # The mesh redirects all traffic from its init container on; its proxy starts after the other init containers.
-        return [_derived(cut_off[0], "network.mesh.sidecar", "no-network-before-the-proxy", 0.6)]
+        return [derived(cut_off[0], "network.mesh.sidecar", "no-network-before-the-proxy", 0.6)]
     progress = facts.has("nccl.init-complete", "job.step", "job.sum", "job.finished", "nccl.destroyed")
     if sidecar is None or progress or not facts.has("nccl.speaks"):
         return []
-    return [_derived(sidecar, "network.mesh.sidecar", "sidecar-and-no-communicator", 0.5)]
+    return [derived(sidecar, "network.mesh.sidecar", "sidecar-and-no-communicator", 0.5)]
 
 
 def _unlisted_xid(facts: Facts) -> list[Observation]:
@@ -145,7 +140,7 @@ def _unlisted_xid(facts: Facts) -> list[Observation]:
         code = int(item.fields["xid"])
         table = load_xid_table()  # only where there is an XID: it takes longer than all the rest
         if code not in table.codes and code not in table.named:
-            return [_derived(item, f"driver.xid.{code}", "unlisted", 0.55)]
+            return [derived(item, f"driver.xid.{code}", "unlisted", 0.55)]
     return []
 
 
@@ -153,7 +148,7 @@ def _fewer_than_it_has(facts: Facts) -> list[Observation]:
     """A node offers fewer GPUs than it has: the device plugin holds some for unhealthy."""
     for item in facts.signals.get("node.offer", ()):
         if int(item.fields["offered"]) < int(item.fields["has"]):
-            return [_derived(item, "driver.plugin.allocatable-zero", "fewer-than-it-has", 0.6)]
+            return [derived(item, "driver.plugin.allocatable-zero", "fewer-than-it-has", 0.6)]
     return []
 
 
@@ -165,7 +160,7 @@ def _two_driver_versions(facts: Facts) -> list[Observation]:
         return []
     module = next(iter(loaded)).split(".")
     same = [all(a == b for a, b in zip(item.fields["version"].split("."), module, strict=False)) for item in installed]
-    return [] if any(same) else [_derived(installed[0], "driver.version.mismatch", "side-by-side", 0.6)]
+    return [] if any(same) else [derived(installed[0], "driver.version.mismatch", "side-by-side", 0.6)]
 
 
 STACK_RULES: tuple[Callable[[Facts], list[Observation]], ...] = (

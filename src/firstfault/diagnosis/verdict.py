@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from firstfault.diagnosis.arithmetic import fit_advice, vllm_fit
+from firstfault.diagnosis.derived import DERIVED
 from firstfault.diagnosis.formula import formula
 from firstfault.diagnosis.ladder import ranges
 from firstfault.diagnosis.xid import recovery_action
@@ -86,7 +87,7 @@ def _details(candidate: Candidate) -> list[str]:
     said: dict[str, str] = {}
     for item in candidate.roots:
         for name, sentence in _DETAILS.items():
-            if item.fields.get(name) and "/derived-" in item.signature:
+            if item.fields.get(name) and DERIVED in item.signature:
                 value = item.fields[name]
                 if name != "ops":
                     value = _spell([int(rank) for rank in value.split(",")])

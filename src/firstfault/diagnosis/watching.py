@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from firstfault.diagnosis.derived import derived
 from firstfault.model import Observation, Role
 
 if TYPE_CHECKING:
@@ -30,19 +29,13 @@ NEAR = 2
 _SILENT = {"WARN", "VERSION", "NONE", "ABORT", "0"}
 
 
-def _derived(line: Observation, cause: str, rule: str, strength: float) -> Observation:
-    return msgspec.structs.replace(
-        line, signature=f"{cause}/derived-{rule}", cause=cause, role=Role.ROOT, strength=strength
-    )
-
-
 def _no_objective(facts: Facts) -> list[Observation]:
     """Rules watch a server, and none of them looks at how fast it answers."""
     rules = facts.signals.get("monitoring.alert", [])
     serving = [item for item in rules if _SERVING.search(item.text)]
     if not serving or any(_OBJECTIVE.search(item.fields.get("expr", "")) for item in rules):
         return []
-    return [_derived(serving[0], "observability.slo.missing", "rules-without-an-objective", 0.42)]
+    return [derived(serving[0], "observability.slo.missing", "rules-without-an-objective", 0.42)]
 
 
 def _answered_with_nothing(facts: Facts, question: str) -> Observation | None:
@@ -57,13 +50,13 @@ def _answered_with_nothing(facts: Facts, question: str) -> Observation | None:
 def _no_smoke_job(facts: Facts) -> list[Observation]:
     """Somebody asked for CronJobs and there were none."""
     asked = _answered_with_nothing(facts, "monitoring.no-cronjobs")
-    return [_derived(asked, "observability.smoke.missing", "no-cronjobs", 0.45)] if asked else []
+    return [derived(asked, "observability.smoke.missing", "no-cronjobs", 0.45)] if asked else []
 
 
 def _no_exporter(facts: Facts) -> list[Observation]:
     """Somebody asked for the exporter or for its metrics and there were none."""
     asked = _answered_with_nothing(facts, "monitoring.asks-exporter")
-    return [_derived(asked, "observability.exporter.missing", "asked-in-vain", 0.45)] if asked else []
+    return [derived(asked, "observability.exporter.missing", "asked-in-vain", 0.45)] if asked else []
 
 
 def _ready_and_nothing_to_schedule(facts: Facts) -> list[Observation]:
@@ -72,7 +65,7 @@ def _ready_and_nothing_to_schedule(facts: Facts) -> list[Observation]:
     driver = {item.cause for item in facts.faults if item.cause.startswith("driver.") and item.role is Role.ROOT}
     if ready is None or not driver or driver - {"driver.plugin.allocatable-zero"}:
         return []
-    return [_derived(ready, "observability.clusterpolicy.ready-trap", "ready-with-no-gpus", 0.62)]
+    return [derived(ready, "observability.clusterpolicy.ready-trap", "ready-with-no-gpus", 0.62)]
 
 
 def _nccl_was_told_to_be_silent(facts: Facts) -> list[Observation]:
@@ -82,7 +75,7 @@ def _nccl_was_told_to_be_silent(facts: Facts) -> list[Observation]:
     spoke = facts.has("nccl.speaks") or any("NCCL WARN" in item.text for item in facts.faults)
     if not asks or spoke or not levels or levels - _SILENT:
         return []
-    return [_derived(asks[0], "observability.nccl.debug-unset", "error-without-a-line", 0.45)]
+    return [derived(asks[0], "observability.nccl.debug-unset", "error-without-a-line", 0.45)]
 
 
 WATCHING_RULES: tuple[Callable[[Facts], list[Observation]], ...] = (
