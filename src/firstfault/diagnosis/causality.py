@@ -33,6 +33,7 @@ GENERAL = {
     "workload.rank.exception/traceback-final-line": 2,
     "workload.vllm.other/derived-raised-inside": 1,
     "workload.vllm.other/speaks-of-vllm": 1,
+    "workload.vllm.other/vllm-value-error": 1,
 }
 # A mere suspicion explains nothing that is better seen than itself.
 SUSPICION = 0.35
