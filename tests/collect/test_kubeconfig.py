@@ -22,7 +22,7 @@ from cryptography.x509.oid import NameOID
 from firstfault.cli.audit import audit
 from firstfault.collect.kube import KubeError, KubeReader
 from firstfault.collect.kubeconfig import read_kubeconfig
-from firstfault.errors import InputError
+from firstfault.errors import InputError, UsageError
 from support.kube_api import KubeApi
 
 V1 = "client.authentication.k8s.io/v1"
@@ -349,3 +349,54 @@ def make_certificate(certificate, key, name):
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
     )
+
+
+@pytest.fixture
+def pipe(tmp_path, monkeypatch):
+    """A pipe to which nobody writes; opened without care, it keeps its reader for ever."""
+    monkeypatch.setattr("firstfault.model.files._WRITER_S", 0.1)
+    os.mkfifo(tmp_path / "pipe")
+    return tmp_path / "pipe"
+
+
+def test_kubeconfig_that_is_a_pipe_without_a_writer_is_refused(pipe, monkeypatch):
+    """`KUBECONFIG=<(command)` whose command has gone: an error, not a hang."""
+    monkeypatch.setenv("KUBECONFIG", str(pipe))
+    assert "nobody writes" in problem()
+
+
+def test_kubeconfig_may_come_through_a_pipe_and_the_null_device_is_an_empty_one(pipe, monkeypatch):
+    """`KUBECONFIG=<(kubectl config view --raw)`, as kubectl itself takes it."""
+    monkeypatch.setattr("firstfault.model.files._WRITER_S", 30)
+    monkeypatch.setenv("KUBECONFIG", f"{os.devnull}:{pipe}")
+    text = yaml.safe_dump(config(user={"token": "abc"}))
+    with subprocess.Popen(["sh", "-c", 'printf %s "$1" > "$2"', "sh", text, str(pipe)]):
+        assert read_kubeconfig(None).config.user.token == "abc"
+
+
+@pytest.mark.parametrize("key", ["certificate-authority", "client-certificate", "client-key", "tokenFile"])
+def test_file_that_a_kubeconfig_names_and_that_is_a_pipe_is_refused(write, pipe, key):
+    """By the name of the entry and of the file; relative paths too."""
+    content = config(user={} if key == "certificate-authority" else {key: "pipe"}, server="https://127.0.0.1:1")
+    if key == "certificate-authority":
+        content["clusters"][0]["cluster"][key] = "pipe"
+    write(content)
+    assert f"the {key} of the kubeconfig, {pipe}, is a pipe" in problem()
+
+
+def test_content_in_the_kubeconfig_counts_before_the_path_beside_it(write, pipe):
+    """As kubectl has it; the path is not even looked at."""
+    write(config(user={"client-key": "pipe", "client-key-data": "eA==", "client-certificate": "pipe",
+                       "client-certificate-data": "eA=="}))  # fmt: skip
+    user = read_kubeconfig(None).config.user
+    assert (user.client_key, user.client_key_data) == (None, "eA==")
+
+
+@pytest.mark.parametrize("name", ["a/../b?x=", "Train", "a.b", "-a", "x" * 64])
+def test_namespace_of_a_context_that_cannot_be_one_is_refused(write, name):
+    content = config(user={})
+    content["contexts"][0]["context"]["namespace"] = name
+    write(content)
+    with pytest.raises(UsageError, match="context 'x': namespace") as caught, KubeReader():
+        pass
+    assert name in caught.value.what

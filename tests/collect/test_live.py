@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from click.testing import CliRunner
@@ -15,7 +17,10 @@ from firstfault.cli.collect import collect
 from firstfault.cli.triage import triage_command
 from firstfault.collect import gather_live
 from firstfault.collect.cloud import CloudSnapshot, PodPlace, ec2_place, find_interface
-from firstfault.errors import InputError
+from firstfault.collect.commands import Target
+from firstfault.collect.configuration import gather_configuration
+from firstfault.drills import EksOptions
+from firstfault.errors import InputError, UsageError
 from support.kube_api import KubeApi
 
 from .conftest import WORKER_LOG, node, pod
@@ -125,6 +130,59 @@ def test_missing_aws_rights_degrade_to_unknown(kube, out, monkeypatch):
     missing = gather_live(out)
     assert [entry.what for entry in missing] == ["security groups of the Pods' interfaces"]
     assert "i-0123456789abcdef0" in missing[0].command
+
+
+@pytest.mark.parametrize(
+    "variable", ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CA_BUNDLE"]
+)
+def test_aws_file_that_is_a_pipe_degrades_to_unknown(kube, out, tmp_path, monkeypatch, variable):
+    """The SDK would wait for its writer for ever; what Kubernetes says is read all the same."""
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setenv(variable, str(tmp_path / "pipe"))
+    kube.add("pods", pod("train-0", "node-0", "10.0.0.1"))
+    kube.add("nodes", node("node-0", "aws:///eu-west-1a/i-0123456789abcdef0"))
+    kube.logs["train", "train-0", "trainer", False] = WORKER_LOG
+    (missing,) = gather_live(out)
+    assert missing.what == "security groups of the Pods' interfaces"
+    assert f"{variable} of the AWS SDK, {tmp_path / 'pipe'}, is a pipe" in missing.why
+    assert (out / "pods.json").exists()
+    (missing,) = gather_configuration(out)
+    assert (missing.what, variable in missing.why) == ("EC2 quotas", True)
+
+
+@pytest.mark.parametrize("name", ["a/../b?x=", "..", "train/pods", "Train", "a.b", "a%2fb", "x" * 64, "train\n"])
+def test_namespace_that_cannot_be_one_is_refused_before_any_call(kube, name):
+    """It would become a part of the path, and ask for something else than what its role allows to be asked."""
+    result = CliRunner().invoke(triage_command, ["--live", "-n", name], standalone_mode=False)
+    assert isinstance(result.exception, UsageError)
+    assert repr(name) in result.exception.what
+    assert kube.requests == []
+    with pytest.raises(UsageError, match="--namespace"):
+        Target(namespace=name)
+    with pytest.raises(UsageError, match="--namespace"):
+        EksOptions(namespace=name)
+
+
+@pytest.mark.parametrize("selector", ["a=b&watch=true", "a in (b,c)", "a=b#c", "a=100%25+x", "a=b?limit=1;c=d"])
+def test_selector_goes_to_the_api_as_one_value_of_the_query(kube, out, selector):
+    """Whatever stands in it is no other parameter."""
+    with contextlib.suppress(InputError, ValueError):
+        gather_live(out, selector=selector)
+    method, path = next(each for each in kube.requests if "/pods?" in each[1])
+    query = parse_qs(urlsplit(path).query, strict_parsing=True, separator="&")
+    assert (method, query) == ("GET", {"limit": ["500"], "labelSelector": [selector]})
+
+
+def test_names_that_an_api_server_cannot_give_never_become_paths(kube, out, tmp_path):
+    """A server that is none must not choose where files are written."""
+    for name in ("../../escaped", "-o", "/tmp/x"):
+        kube.add("pods", pod(name, "node-0", "10.0.0.1"))
+    good = kube.add("pods", pod("train-0", "node-0", "10.0.0.1"))
+    good["status"]["containerStatuses"].append({**good["status"]["containerStatuses"][0], "name": "../../escaped"})
+    kube.logs["train", "train-0", "trainer", False] = WORKER_LOG
+    gather_live(out)
+    assert [path.name for path in tmp_path.rglob("*.log")] == ["trainer.log"]
+    assert [path for _, path in kube.requests if "escaped" in path] == []
 
 
 def test_many_pages_are_followed(kube, out):

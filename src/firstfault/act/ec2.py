@@ -6,6 +6,7 @@ import datetime as dt
 import os
 from typing import Any
 
+from firstfault.collect.aws_files import refuse_aws_pipes
 from firstfault.errors import FirstFaultError, UnsupportedError
 
 __all__ = ["Ec2", "Ec2Error"]
@@ -37,6 +38,7 @@ class Ec2:
     Raises:
         UnsupportedError: boto3 is not installed.
         Ec2Error: No region or no credentials.
+        InputError: A file of the AWS SDK is a pipe.
     """
 
     def __init__(self, region: str | None = None) -> None:
@@ -48,6 +50,7 @@ class Ec2:
             raise UnsupportedError(
                 f"a drill on EKS needs the extra `live` ({error})", "pip install 'firstfault[live]'"
             ) from error
+        refuse_aws_pipes()
         # RuntimeError: botocore's answer to credentials that have lapsed and cannot be renewed.
         self._errors = (BotoCoreError, ClientError, RuntimeError)
         config = Config(connect_timeout=5, read_timeout=20, retries={"max_attempts": 5, "mode": "standard"})

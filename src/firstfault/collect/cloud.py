@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from firstfault.collect.aws_files import refuse_aws_pipes
 from firstfault.collect.reachability import Interface, parse_interface
 from firstfault.errors import InputError, UnsupportedError
 
@@ -107,6 +108,10 @@ def read_ec2(places: list[PodPlace], region: str | None) -> CloudSnapshot:
             f"reading security groups needs the extra `live` ({error})", "pip install 'firstfault[live]'"
         ) from error
     config = Config(connect_timeout=5, read_timeout=10, retries={"max_attempts": 3, "mode": "standard"})
+    try:
+        refuse_aws_pipes()
+    except InputError as error:
+        raise CloudError(f"EC2 could not be asked: {error.what}", error.todo) from error
     try:
         ec2 = boto3.client("ec2", region_name=region, config=config)
         interfaces = _interfaces(ec2, places)

@@ -19,6 +19,7 @@ import msgspec
 from firstfault.collect.cloud import CloudSnapshot
 from firstfault.collect.items import ITEMS
 from firstfault.collect.live import MAX_PODS, containers, pod_places, reachability_file
+from firstfault.collect.names import check_namespace, is_object_name
 from firstfault.collect.permissions import read_only
 from firstfault.errors import InputError, UnsupportedError
 from firstfault.model import Missing
@@ -45,11 +46,18 @@ FLIGHT_RECORDER = (
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Which job: namespace ("" for the context's), label selector and kubeconfig context ("" for the current)."""
+    """Which job: namespace ("" for the context's), label selector and kubeconfig context ("" for the current).
+
+    Raises:
+        UsageError: No cluster has a namespace of that name.
+    """
 
     namespace: str = ""
     selector: str = ""
     context: str = ""
+
+    def __post_init__(self) -> None:
+        check_namespace(self.namespace, "--namespace")
 
     def kubectl(self, *arguments: str) -> tuple[str, ...]:
         """Return a kubectl command line for the context, with a bounded wait for the API server."""
@@ -214,6 +222,8 @@ def _items(output: bytes | None, file: str, missing: list[Missing]) -> list[dict
 def _all_pod_commands(target: Target, pods: list[dict[str, Any]]) -> list[Command]:
     commands = []
     for pod in pods:
+        if not is_object_name(str(pod["metadata"].get("name"))):  # it becomes a path and an argument
+            continue
         running = (pod.get("status") or {}).get("phase") == "Running"
         for container, previous in containers(pod):
             name = pod["metadata"]["name"]

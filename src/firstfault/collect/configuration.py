@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from firstfault.collect.aws_files import refuse_aws_pipes
 from firstfault.collect.cloud import ec2_place
 from firstfault.collect.kube import KubeError, KubeReader
 from firstfault.collect.permissions import read_only
@@ -150,14 +151,16 @@ def _quotas(folder: Path, region: str) -> list[Missing]:
     except ImportError as error:
         return [Missing(what="EC2 quotas", why=f"the extra `live` is not installed ({error})", command=command)]
     try:
+        refuse_aws_pipes()
         config = Config(connect_timeout=5, read_timeout=10, retries={"max_attempts": 3, "mode": "standard"})
         client = boto3.client("service-quotas", region_name=region, config=config)
         quotas: list[dict[str, Any]] = []
         for page in client.get_paginator("list_service_quotas").paginate(ServiceCode="ec2"):
             quotas += page["Quotas"]
         client.close()
-    except (BotoCoreError, ClientError) as error:
-        return [Missing(what="EC2 quotas", why=str(error), command=command)]
+    except (BotoCoreError, ClientError, InputError) as error:
+        why = error.what if isinstance(error, InputError) else str(error)
+        return [Missing(what="EC2 quotas", why=why, command=command)]
     (folder / "quotas.json").write_text(json.dumps({"Quotas": quotas}, indent=1, default=str) + "\n", encoding="utf-8")
     return []
 

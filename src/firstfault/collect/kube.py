@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
 
 from firstfault.collect.kubeconfig import read_kubeconfig
+from firstfault.collect.names import check_namespace
 from firstfault.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class KubeReader:
         access = read_kubeconfig(context)
         config = access.config
         self.namespace: str = config.namespace
+        check_namespace(self.namespace, f"context {config.context_name!r}: namespace")
         try:
             self._http = Client(config, ConnectionParams(timeout=httpx2.Timeout(TIMEOUT_S), proxy=access.proxy))
         except (ConfigError, httpx2.InvalidURL, OSError, ValueError) as error:
@@ -161,5 +164,6 @@ class KubeReader:
             "timestamps": "true" if timestamps else None,
             "limitBytes": LOG_LIMIT_BYTES,
         }
-        content: bytes = self._get(f"/api/v1/namespaces/{namespace}/pods/{pod}/log", params).content
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/log"
+        content: bytes = self._get(path, params).content
         return content

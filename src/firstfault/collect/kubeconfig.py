@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from firstfault.errors import InputError
+from firstfault.model.files import read_whole, refuse_special
 
 if TYPE_CHECKING:
     from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+    from lightkube.config.models import Cluster, User
 
     from firstfault.collect.login import Plugin
 
@@ -25,6 +27,7 @@ _KINDS = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
 # Of each kind, what is a path, relative to the file in which it stands.
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _CHOOSE = "set KUBECONFIG or --context; `kubectl config get-contexts` lists what there is"
+_MAX_BYTES = 16 << 20
 _NO_MAPPING = "it is no mapping with clusters, contexts and users"
 
 
@@ -51,7 +54,8 @@ def read_kubeconfig(context: str | None) -> Access:
         context: Its name; None for the current one, or the service account inside a cluster.
 
     Raises:
-        InputError: There is no kubeconfig, it is not one, it contradicts itself, or its plugin does not log in.
+        InputError: There is no kubeconfig, it is not one, it contradicts itself, it names a pipe where a file is read,
+            or its plugin does not log in.
     """
     from lightkube.config.kubeconfig import KubeConfig  # noqa: PLC0415 - heavy, and only needed for live evidence
     from lightkube.config.models import User  # noqa: PLC0415
@@ -66,6 +70,7 @@ def read_kubeconfig(context: str | None) -> Access:
         problem = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise _unusable(where, problem) from error
     assert single is not None  # only with a default, which is not given
+    _refuse_special_files(single.cluster, single.user)
     cluster = _entry(raw, "clusters", single.context.cluster)
     access = Access(single, proxy=cluster.get("proxy-url") or None, server_name=cluster.get("tls-server-name") or None)
     if single.user is None:
@@ -120,10 +125,12 @@ def _parse(name: str, path: Path) -> dict[str, Any]:
     import yaml  # noqa: PLC0415 - heavy, and only needed for live evidence
 
     try:
-        content = yaml.safe_load(path.read_text())
+        content = yaml.safe_load(read_whole(path, _MAX_BYTES).decode())
     except yaml.YAMLError as error:
         raise _unusable(name, f"it is no YAML: {' '.join(str(error).split())}") from error
-    except (OSError, ValueError, RecursionError) as error:
+    except InputError as error:
+        raise _unusable(name, error.what) from error
+    except (ValueError, RecursionError) as error:
         raise _unusable(name, str(error)) from error
     lists = [content.get(kind) or [] for kind, _ in _KINDS] if isinstance(content, dict) else [None]
     if content is None:  # an empty file
@@ -155,8 +162,11 @@ def _add(merged: dict[str, Any], content: dict[str, Any], folder: Path) -> None:
 
 
 def _absolute(body: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Resolve the paths of an entry; of a plugin's command only one that is no bare name, which is sought in PATH."""
-    found = dict(body)
+    """Resolve the paths of an entry; of a plugin's command only one that is no bare name, which is sought in PATH.
+
+    Where the content itself stands beside its path, it counts and the path does not.
+    """
+    found = {key: value for key, value in body.items() if not (key in _PATHS and body.get(f"{key}-data"))}
     for key in _PATHS:
         if isinstance(found.get(key), str) and found[key]:
             found[key] = str(folder / found[key])
@@ -164,6 +174,23 @@ def _absolute(body: dict[str, Any], folder: Path) -> dict[str, Any]:
     if isinstance(plugin, dict) and isinstance(plugin.get("command"), str) and os.sep in plugin["command"]:
         found["exec"] = plugin | {"command": str(folder / plugin["command"])}
     return found
+
+
+def _refuse_special_files(cluster: Cluster, user: User | None) -> None:
+    """Refuse a pipe where the TLS library or the client would open a file: it would wait for a writer for ever.
+
+    Raises:
+        InputError: Names the file and what names it.
+    """
+    named = [("certificate-authority", cluster.certificate_auth)]
+    if user is not None:
+        named += [("client-certificate", user.client_cert), ("client-key", user.client_key)]
+        named += [("tokenFile", user.token_file)]
+    for key, name in named:
+        if name:
+            refuse_special(Path(name), f"the {key} of the kubeconfig")
+    if os.environ.get("SSL_CERT_FILE"):
+        refuse_special(Path(os.environ["SSL_CERT_FILE"]), "the SSL_CERT_FILE of the environment")
 
 
 def _unusable(where: str, problem: str) -> InputError:

@@ -21,6 +21,7 @@ from firstfault.collect.cloud import (
 )
 from firstfault.collect.items import ITEMS, Item
 from firstfault.collect.kube import KubeError, KubeReader
+from firstfault.collect.names import check_namespace, is_object_name
 from firstfault.collect.reachability import parse_network_acl, parse_security_group, reachable
 from firstfault.errors import UnsupportedError
 from firstfault.model import Missing
@@ -28,7 +29,7 @@ from firstfault.model import Missing
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["DEFAULT_MASTER_PORT", "MAX_PODS", "containers", "gather_live", "pod_places", "reachability_file"]
+__all__ = ["DEFAULT_MASTER_PORT", "MAX_PODS", "containers", "gather_live", "no_pods", "pod_places", "reachability_file"]
 
 DEFAULT_MASTER_PORT = 29500
 """Default of torchrun and of most examples for MASTER_PORT."""
@@ -59,9 +60,11 @@ def gather_live(
         cloud: Also ask EC2 what the Pods' interfaces obey, when their nodes are EC2 instances.
 
     Raises:
+        UsageError: No cluster has a namespace of that name.
         InputError: No usable cluster configuration, or the Pods themselves cannot be listed.
         UnsupportedError: The extra `live` is not installed.
     """
+    check_namespace(namespace, "--namespace")
     with KubeReader(context) as kube:
         namespace = namespace or kube.namespace
         missing: list[Missing] = []
@@ -79,24 +82,30 @@ def gather_live(
                     missing.append(_missing_item(item, namespace, error))
                 continue
             if item.file == "pods.json":
-                pods = objects = objects[:MAX_PODS]
+                # The names become paths: an API server that answers others is none.
+                pods = objects = [pod for pod in objects if is_object_name(pod["metadata"]["name"])][:MAX_PODS]
             elif item.file == "nodes.json":
                 nodes = objects
             if objects:
                 _write_json(folder / item.file, {"apiVersion": "v1", "kind": "List", "items": objects})
         missing += _gather_logs(kube, folder, pods)
     if not pods:
-        where = f"namespace {namespace}" + (f", selector {selector}" if selector else "")
-        missing.append(
-            Missing(
-                what="Pods of the job",
-                why=f"no Pod matches ({where}); finished Pods may be gone already",
-                command=f"kubectl get pods -n {namespace} --show-labels",
-            )
-        )
+        missing.append(no_pods(namespace, selector))
     if cloud:
         missing += _gather_cloud(folder, pods, nodes)
     return missing
+
+
+def no_pods(namespace: str, selector: str) -> Missing:
+    """Say that no Pod is the job's; "" for the namespace of the context, and for all of its Pods."""
+    where = (f"namespace {namespace}" if namespace else "the context's namespace") + (
+        f", selector {selector}" if selector else ""
+    )
+    return Missing(
+        what="Pods of the job",
+        why=f"no Pod matches ({where}); finished Pods may be gone already",
+        command=f"kubectl get pods {f'-n {namespace} ' if namespace else ''}--show-labels",
+    )
 
 
 def _write_json(path: Path, data: Any) -> None:
@@ -118,7 +127,7 @@ def containers(pod: dict[str, Any]) -> list[tuple[str, bool]]:
         for each in status.get(kind) or []:
             state = each.get("state") or {}
             previous = bool(each.get("restartCount")) or bool((each.get("lastState") or {}).get("terminated"))
-            if previous or "running" in state or "terminated" in state:
+            if is_object_name(each["name"]) and (previous or "running" in state or "terminated" in state):
                 found.append((each["name"], previous))
     return found
 

@@ -27,6 +27,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 import msgspec
 
 from firstfault.errors import InputError
+from firstfault.model.files import refuse_special
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,7 +115,10 @@ class Journal:
 
         Raises:
             OSError: The folder cannot be written.
+            InputError: A file of it is a pipe or a folder.
         """
+        for name in ("lock", "journal.jsonl"):
+            refuse_special(folder / name, "a file of the journal")
         lock = (folder / "lock").open("ab")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -189,6 +193,7 @@ def read_events(folder: Path) -> Iterator[dict[str, Any]]:
     Raises:
         InputError: There is no journal in that folder.
     """
+    refuse_special(folder / "journal.jsonl", "the journal")
     try:
         lines = (folder / "journal.jsonl").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:

@@ -18,6 +18,7 @@ from firstfault.drills.local import Local
 from firstfault.drills.scenario import Comparable, Expectation, Scenario, find_scenario
 from firstfault.errors import InputError, UsageError
 from firstfault.model.drill import Change, DrillReport
+from firstfault.model.files import refuse_special
 
 __all__ = ["Options", "plan_drill", "read_report", "run_drill"]
 
@@ -221,6 +222,7 @@ def read_report(run: str | None = None, *, state: Path | None = None) -> DrillRe
     else:
         folder = Path(run) if Path(run).exists() else root / "runs" / run
         folder = folder.parent if folder.is_file() else folder
+    refuse_special(folder / "report.json", "the report")
     try:
         return msgspec.json.decode((folder / "report.json").read_bytes(), type=DrillReport)
     except OSError as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from firstfault.errors import InputError, UsageError
-from firstfault.model.files import replace_file
+from firstfault.model.files import refuse_special, replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,6 +113,7 @@ def _read_manifest(out: Path) -> dict[str, str]:
     path = out / MANIFEST
     if not path.exists():
         return {}
+    refuse_special(path, "the manifest of what was rendered")
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Manifest).files
     except (msgspec.DecodeError, OSError) as error:

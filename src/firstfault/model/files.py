@@ -12,7 +12,7 @@ from pathlib import Path
 
 from firstfault.errors import InputError, LimitError
 
-__all__ = ["read_whole", "replace_file"]
+__all__ = ["read_whole", "refuse_special", "replace_file"]
 
 _CHUNK = 1 << 20
 _WRITER_S = 5.0
@@ -41,14 +41,42 @@ def read_whole(path: Path, most: int) -> bytes:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     try:
-        kind = os.fstat(descriptor).st_mode
-        if not (stat.S_ISREG(kind) or stat.S_ISFIFO(kind)):
+        about = os.fstat(descriptor)
+        kind = about.st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISFIFO(kind) or _is_null(about)):
             raise InputError(f"{path}: neither a file nor a pipe")
         start = _first_of_pipe(descriptor, path) if stat.S_ISFIFO(kind) else b""
         os.set_blocking(descriptor, True)
         return start + _upto(descriptor, path, most - len(start))
     finally:
         os.close(descriptor)
+
+
+def _is_null(about: os.stat_result) -> bool:
+    """Whether it is the null device, by which people say "an empty file"."""
+    return stat.S_ISCHR(about.st_mode) and about.st_rdev == Path(os.devnull).stat().st_rdev
+
+
+def refuse_special(path: Path, what: str) -> None:
+    """Refuse what a library is about to open by name and would wait for: a pipe, a device, a socket, or a folder.
+
+    A file that is not there is left to who reads it, who has the better words; the null device is an empty file.
+
+    Args:
+        path: The file.
+        what: What it is, such as "the client key of the kubeconfig".
+
+    Raises:
+        InputError: It is there and is no file.
+    """
+    try:
+        about = path.stat()
+    except (OSError, ValueError):
+        return
+    mode = about.st_mode
+    if not (stat.S_ISREG(mode) or _is_null(about)):
+        kind = "a pipe" if stat.S_ISFIFO(mode) else "a folder" if stat.S_ISDIR(mode) else "a device or a socket"
+        raise InputError(f"{what}, {path}, is {kind}, not a file", "write its content to a file, and name that")
 
 
 def _first_of_pipe(descriptor: int, path: Path) -> bytes:

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from firstfault.collect.names import check_namespace
+
 __all__ = ["EksOptions"]
 
 
@@ -27,6 +29,9 @@ class EksOptions(msgspec.Struct, frozen=True, kw_only=True):
         node_selector: Labels of the nodes that the Pods may run on.
         accept: Namespaces whose Pods may be cut as well, named by somebody who knows them.
         max_duration_s: Seconds after which the watchdog takes the fault back, whatever happens.
+
+    Raises:
+        UsageError: No cluster has a namespace of that name.
     """
 
     injector: Literal["terraform", "ec2", "networkpolicy"] = "terraform"
@@ -41,3 +46,6 @@ class EksOptions(msgspec.Struct, frozen=True, kw_only=True):
     node_selector: dict[str, str] = msgspec.field(default_factory=lambda: {"nvidia.com/gpu.present": "true"})
     accept: list[str] = []
     max_duration_s: float = 0
+
+    def __post_init__(self) -> None:
+        check_namespace(self.namespace, "--namespace")
