@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -49,6 +48,8 @@ def load_bytes(kind: str, key: str) -> bytes | None:
 
 def store_bytes(kind: str, key: str, payload: bytes) -> None:
     """Keep a payload under (kind, key), atomically, and drop older ones of that kind. Failing is silent."""
+    import tempfile  # noqa: PLC0415 - as slow to import as all of the catalogue is to load, and seldom needed
+
     folder = _folder()
     if folder is None:
         return

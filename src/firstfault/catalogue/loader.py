@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -83,7 +84,7 @@ def load_catalogue() -> Catalogue:
     Raises:
         InputError: A card or signal file is not valid.
     """
-    files = [(path, path.read_bytes()) for path in sorted([*CARDS_DIR.glob("*/*.yaml"), *SIGNALS_DIR.glob("*.yaml")])]
+    files = [(path, path.read_bytes()) for path in _files()]
     parts = [part for path, data in files for part in (_id(path), data)] + [path.read_bytes() for path in XID_SOURCES]
     key = content_key(_SHAPE, __version__.encode(), *parts)
     if cached := load_bytes("catalogue", key):
@@ -94,6 +95,15 @@ def load_catalogue() -> Catalogue:
     catalogue = _build(files, key)
     store_bytes("catalogue", key, msgspec.msgpack.encode(catalogue))
     return catalogue
+
+
+def _files() -> list[Path]:
+    """Every card and file of signals, by path; paths as objects would take longer to sort than the files to read."""
+    walk = [each for folder in (CARDS_DIR, SIGNALS_DIR) for each in os.walk(folder)]
+    return [
+        Path(name)
+        for name in sorted(f"{folder}/{name}" for folder, _, names in walk for name in names if name.endswith(".yaml"))
+    ]
 
 
 def _id(path: Path) -> bytes:

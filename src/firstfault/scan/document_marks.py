@@ -46,18 +46,18 @@ class Structured(NamedTuple):
 
     Attributes:
         hint: A literal that every file of this format has: looked for first, because that is quick.
+        marks: Expressions; most files hold no hint, so `re` compiles (and keeps) them when they are wanted.
     """
 
     hint: bytes
     kind: str
     why: str
     is_configuration: bool
-    marks: tuple[re.Pattern[bytes], ...]
+    marks: tuple[bytes, ...]
 
 
 def _format(hint: str, kind: str, why: str, *marks: str, is_configuration: bool = False) -> Structured:
-    compiled = tuple(re.compile(mark.encode(), re.MULTILINE) for mark in marks)
-    return Structured(hint.encode(), kind, why, is_configuration, compiled)
+    return Structured(hint.encode(), kind, why, is_configuration, tuple(f"(?m){mark}".encode() for mark in marks))
 
 
 STRUCTURED = (
@@ -182,11 +182,11 @@ STRUCTURED = (
 )
 
 
-Language = tuple[bytes, str, re.Pattern[bytes], int]
+Language = tuple[bytes, str, bytes, int]
 
 
 def _language(hint: str, name: str, wanted: int, *lines: str) -> Language:
-    return hint.encode(), name, re.compile(f"^(?:{'|'.join(lines)})".encode(), re.MULTILINE), wanted
+    return hint.encode(), name, f"(?m)^(?:{'|'.join(lines)})".encode(), wanted
 
 
 # (literal that is in every file, language, lines that only its source has, how many different ones there must be)

@@ -97,12 +97,41 @@ class _Shape:
         self.lines = 0
 
 
+class _Leads:
+    """For each row of a sieve where it leads; read when it is asked for, which most rows never are.
+
+    Args:
+        stored: What `pack` made.
+
+    Raises:
+        msgspec.DecodeError: It is something else.
+    """
+
+    def __init__(self, stored: bytes) -> None:
+        self._stored = msgspec.msgpack.decode(stored, type=list[msgspec.Raw])
+        self._read: dict[int, list[_Lead]] = {}
+
+    @staticmethod
+    def pack(leads: list[list[_Lead]]) -> bytes:
+        """Return what may be stored."""
+        return msgspec.msgpack.encode(leads)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def __getitem__(self, row: int) -> list[_Lead]:
+        found = self._read.get(row)
+        if found is None:
+            found = self._read[row] = msgspec.msgpack.decode(self._stored[row], type=list[_Lead])
+        return found
+
+
 class _Sieve(NamedTuple):
     """A database of literals, for each of its rows where it leads, and what was found out so far by shape and rows."""
 
     name: str
     database: Any
-    leads: list[list[_Lead]]
+    leads: _Leads
     shapes: dict[tuple[bytes, tuple[int, ...]], _Shape]
 
 
@@ -264,13 +293,13 @@ class HyperscanEngine:
         database = self._load(f"sieve-{name}") if stored else None
         if stored and database is not None:
             with contextlib.suppress(msgspec.DecodeError):
-                return _Sieve(name, database, msgspec.msgpack.decode(stored, type=list[list[_Lead]]), {})
+                return _Sieve(name, database, _Leads(stored), {})
         rows = sorted(self._sieve_rows(once=once).items())
+        stored = _Leads.pack([found for _, found in rows])
         if not rows:
-            return _Sieve(name, None, [], {})
-        leads = [found for _, found in rows]
-        store_bytes(f"leads-{name}", self._key, msgspec.msgpack.encode(leads))
-        return _Sieve(name, self._compile(f"sieve-{name}", [row for row, _ in rows]), leads, {})
+            return _Sieve(name, None, _Leads(stored), {})
+        store_bytes(f"leads-{name}", self._key, stored)
+        return _Sieve(name, self._compile(f"sieve-{name}", [row for row, _ in rows]), _Leads(stored), {})
 
     def _sieve_rows(self, *, once: bool) -> dict[tuple[str, int], list[_Lead]]:
         """(expression, flags) → where it leads. A pattern without selective literals stands in the sieve itself."""

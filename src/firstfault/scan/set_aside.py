@@ -170,7 +170,7 @@ def document_in(sample: bytes) -> Document | None:
 
 def _code(sample: bytes, languages: Sequence[Language], logs: int) -> Document | None:
     for _, language, mark, wanted in languages if not logs else ():  # a job may print its own script
-        if len({match[0] for match in mark.finditer(sample)}) >= wanted:
+        if len({match[0] for match in re.finditer(mark, sample)}) >= wanted:
             return Document("source-code", f"source code ({language})")
     return None
 
@@ -178,7 +178,7 @@ def _code(sample: bytes, languages: Sequence[Language], logs: int) -> Document |
 def _structured(sample: bytes, formats: Sequence[Structured], lines: int, logs: int) -> Document | None:
     for each in formats:
         sure = len(each.marks) >= SURE_MARKS or logs <= TINY_SHARE * lines
-        if sure and all(mark.search(sample) for mark in each.marks):
+        if sure and all(re.search(mark, sample) for mark in each.marks):
             return Document(each.kind, each.why, each.is_configuration)
     return None
 
