@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 from pathlib import Path
 
@@ -103,6 +104,32 @@ def test_neutral_lines_and_line_ends(name, end, seed):
             lines += [*rng.choices(neutral, k=rng.randrange(3)), line]
         texts[f"rank{rank}.log"] = end.join([*lines, ""])
     assert cause_of(texts) == usual(name)
+
+
+def as_json_record(text: str, rank: int) -> str:
+    return json.dumps({"level": "INFO", "pod": f"w-{rank}", "msg": text}) + "\n"
+
+
+def as_journal_entry(text: str, rank: int) -> str:
+    return json.dumps({"__REALTIME_TIMESTAMP": "1770000000000000", "_HOSTNAME": f"w-{rank}", "MESSAGE": text}) + "\n"
+
+
+@pytest.mark.parametrize("form", [as_json_record, as_journal_entry])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_whole_log_in_one_record(name, form):
+    """A shipper that puts all that a process printed into one record does not hide what came later in it."""
+    assert cause_of({f"rank{rank}.json": form(text, rank) for rank, text in enumerate(logs_of(name))}) == usual(name)
+
+
+@pytest.mark.parametrize("form", [as_json_record, as_journal_entry])
+def test_recovery_within_one_record(form):
+    """A retry that succeeds a line later is no fault, also where both lines stand in one record."""
+    text = (
+        "[W socket.cpp:601] [c10d] The client socket has failed to connect to [w-0]:29500 (errno: 111 - Connection refused).\n"
+        "w-0:41:41 [0] NCCL INFO ncclCommInitRank comm 0x5581a0 rank 0 nranks 2 cudaDev 0 - Init COMPLETE\n"
+        "step 10 loss 2.31\nstep 20 loss 2.20\n"
+    )
+    assert cause_of({"job.json": form(text, 0)}) == "healthy"
 
 
 @pytest.mark.parametrize("name", NAMES)

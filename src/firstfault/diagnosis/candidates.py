@@ -71,7 +71,7 @@ def weigh(facts: Facts, derived: Iterable[Observation]) -> list[Candidate]:
             if item.role in (Role.ROOT, Role.CONSEQUENCE):
                 writer = writers.get((item.rank, "" if item.rank is not None else item.source))
                 weight = item.strength * _survival(item, writer, facts)
-                if item.line is not None and ran.get(item.source, item.line) < item.line:
+                if item.order is not None and ran.get(item.source, item.order) < item.order:
                     weight *= ALREADY_PAST if facts.rungs.get(item.signature) in START_RUNGS else 1
                 weight *= AFTERMATH if item.role is Role.CONSEQUENCE else 1
                 weights[item.signature] = max(weights.get(item.signature, 0.0), weight)
@@ -90,7 +90,7 @@ def weigh(facts: Facts, derived: Iterable[Observation]) -> list[Candidate]:
 
 
 def _position(item: Observation) -> tuple[str, int, str]:
-    return item.source, item.line or 0, item.signature
+    return item.source, item.order or 0, item.signature
 
 
 def _combine(weights: Iterable[float]) -> float:
@@ -107,22 +107,22 @@ def _first_work(facts: Facts) -> dict[str, int]:
     lines: dict[str, int] = {}
     for name in ("watchdog.timeout", "job.step", "job.sum", "nccl.init-complete"):
         for item in facts.signals.get(name, ()):
-            if item.line is not None:
-                lines[item.source] = min(item.line, lines.get(item.source, item.line))
+            if item.order is not None:
+                lines[item.source] = min(item.order, lines.get(item.source, item.order))
     return lines
 
 
 def _ready_again(item: Observation, facts: Facts) -> bool:
     """Whether the node said further down that it is ready: it only started, or came back."""
     return any(
-        seen.source == item.source and (seen.line or 0) > (item.line or 0)
+        seen.source == item.source and (seen.order or 0) > (item.order or 0)
         for seen in facts.signals.get("ordinary.node-ready", ())
     )
 
 
 def _survival(item: Observation, writer: Writer | None, facts: Facts) -> float:
     """How much of a line's weight is left when the same writer got further afterwards."""
-    if writer is None or item.line is None or DERIVED in item.signature:
+    if writer is None or item.order is None or DERIVED in item.signature:
         return 1.0
     if item.cause in SLOW or item.signature in LASTING:
         return 1.0
@@ -132,16 +132,16 @@ def _survival(item: Observation, writer: Writer | None, facts: Facts) -> float:
         return RECOVERED
     height = facts.order.get(facts.rungs.get(item.signature, ""))
     for rung, line in writer.reached.items():
-        later = line.source == item.source and line.line is not None and line.line > item.line
+        later = line.source == item.source and line.order is not None and line.order > item.order
         if later and height is not None and facts.order[rung] >= height:
             return RECOVERED_STRONG if item.strength >= STRONG else RECOVERED
     last_good = max(
         (
-            seen.line or 0
+            seen.order or 0
             for name in ("job.step", "job.sum", "job.finished", "vllm.serving", "nccl.destroyed")
             for seen in writer.signals.get(name, ())
             if seen.source == item.source
         ),
         default=0,
     )
-    return SURVIVED if last_good > item.line else 1.0
+    return SURVIVED if last_good > item.order else 1.0

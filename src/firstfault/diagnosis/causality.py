@@ -156,7 +156,7 @@ def _explanation(earlier: Candidate, later: Candidate, rules: _Rules) -> str | N
 
 
 def _same_line(one: Observation, other: Observation) -> bool:
-    return one.source == other.source and one.line == other.line and one.text == other.text
+    return one.source == other.source and one.order == other.order and one.text == other.text
 
 
 def _crowds(candidates: list[Candidate]) -> dict[str, int]:
@@ -179,8 +179,8 @@ def _clearly_before(one: Candidate, other: Candidate, crowds: dict[str, int]) ->
     order = _order(first, second, crowds)
     if order:
         return order < 0
-    if first.source == second.source and first.line is not None and second.line is not None:
-        return first.line < second.line
+    if first.source == second.source and first.order is not None and second.order is not None:
+        return first.order < second.order
     return False
 
 
@@ -189,7 +189,7 @@ def _order(one: Observation, other: Observation, crowds: dict[str, int]) -> int 
     if one.time is not None and other.time is not None and one.clock == other.clock:
         difference = one.time - other.time
         return 0 if abs(difference) <= CLOCK_TOLERANCE_S else (1 if difference > 0 else -1)
-    if one.source == other.source and one.rank == other.rank and one.line is not None and other.line is not None:
-        lines = one.line - other.line
+    if one.source == other.source and one.rank == other.rank and one.order is not None and other.order is not None:
+        lines = one.order - other.order
         return 0 if abs(lines) <= LINE_TOLERANCE * crowds.get(one.source, 1) else (1 if lines > 0 else -1)
     return None

@@ -21,7 +21,7 @@ def cite(item: Observation) -> Evidence:
         source=item.source,
         text=redact(safe_text(item.text)),
         role=item.role if isinstance(item.role, Role) else Role(item.role),
-        line=item.line if item.entry is None else item.entry_line,
+        line=item.line,
         entry=item.entry,
         offset=item.offset,
         rank=item.rank,

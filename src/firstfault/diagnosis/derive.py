@@ -301,7 +301,7 @@ def _traceback_cut_short(facts: Facts) -> list[Observation]:
             line
             for name in ("job.step", "job.sum", "job.finished", "vllm.serving")
             for line in facts.signals.get(name, ())
-            if line.source == item.source and (line.line or 0) > (item.line or 0)
+            if line.source == item.source and (line.order or 0) > (item.order or 0)
         ]
         if not later:
             found.append(derived(item, "workload.rank.exception", "traceback-cut-short", 0.22))
@@ -323,7 +323,7 @@ def _preempted_as_stated(facts: Facts) -> list[Observation]:
     stated = [item for item in facts.faults if item.signature in _STATED_PREEMPTION and "reempt" in item.text.lower()]
     raised = [item for item in facts.faults if item.cause == "workload.rank.exception" and item.role is Role.ROOT]
     long_before = any(
-        item.source == preempted.source and (item.line or 0) + _JUST_BEFORE < (preempted.line or 0)
+        item.source == preempted.source and (item.order or 0) + _JUST_BEFORE < (preempted.order or 0)
         for item in raised
         for preempted in stated
     )

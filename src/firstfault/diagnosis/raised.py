@@ -32,19 +32,19 @@ def _raised_inside_vllm(facts: Facts) -> list[Observation]:
     """
     frames: dict[str, list[int]] = {}
     for item in facts.signals.get("vllm.frame", ()):
-        frames.setdefault(item.source, []).append(item.line or 0)
+        frames.setdefault(item.source, []).append(item.order or 0)
     served: dict[str, int] = {}
     for item in facts.signals.get("vllm.serving", ()):
-        served[item.source] = item.line or 0
+        served[item.source] = item.order or 0
     for item in facts.faults:
-        went_on = served.get(item.source, 0) > (item.line or 0)
+        went_on = served.get(item.source, 0) > (item.order or 0)
         if item.signature == _ANY_EXCEPTION and not went_on and _is_right_below(item, frames.get(item.source, [])):
             return [derived(item, _CAUSE, "raised-inside", 0.6)]
     return []
 
 
 def _is_right_below(item: Observation, lines: list[int]) -> bool:
-    line = item.line or 0
+    line = item.order or 0
     before = bisect_left(lines, line) - 1
     return before >= 0 and line - lines[before] <= _ABOVE
 
@@ -63,9 +63,9 @@ def _workers_do_not_answer(facts: Facts) -> list[Observation]:
     Once or twice is what loading and compiling look like, once what the first request of its size does.
     """
     waits = facts.signals.get("vllm.broadcast-wait", [])
-    last = {item.source: item.line or 0 for item in waits}
+    last = {item.source: item.order or 0 for item in waits}
     alive = any(
-        (item.line or 0) > last.get(item.source, 0) and item.source in last
+        (item.order or 0) > last.get(item.source, 0) and item.source in last
         for name in ("vllm.serving", "vllm.kv-cache", "vllm.weights")
         for item in facts.signals.get(name, ())
     )

@@ -83,7 +83,7 @@ def read_servers(facts: Facts) -> list[Server]:
 
 
 def _position(item: Observation) -> tuple[int, int, float]:
-    return item.line or 0, item.offset or 0, item.time or 0.0
+    return item.order or 0, item.offset or 0, item.time or 0.0
 
 
 def _last_start(found: dict[str, list[Observation]]) -> dict[str, list[Observation]]:

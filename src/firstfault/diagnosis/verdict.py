@@ -121,7 +121,7 @@ def _evidence(candidate: Candidate, standing: Standing, facts: Facts) -> list[Ob
     follow = [item for later, earlier, _ in standing.explained if earlier is candidate for item in later.roots[:1]]
     store = facts.signals.get("store.clients", [])[:1] if candidate.cause.startswith("network.c10d") else []
     for item in (*strongest, *candidate.others, *store, *follow):
-        text_key = (item.source, item.line, "" if item.line is not None else item.text)
+        text_key = (item.source, item.order, "" if item.order is not None else item.text)
         alike[item.signature] += text_key not in chosen
         if alike[item.signature] <= MOST_ALIKE and len(chosen) < EVIDENCE_LINES:
             chosen.setdefault(text_key, item)

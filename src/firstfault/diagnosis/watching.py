@@ -40,9 +40,9 @@ def _no_objective(facts: Facts) -> list[Observation]:
 
 def _answered_with_nothing(facts: Facts, question: str) -> Observation | None:
     """Return the first question of that signal which the next lines answer with nothing."""
-    nothing = [(item.source, item.line) for item in facts.signals.get("monitoring.nothing-found", ()) if item.line]
+    nothing = [(item.source, item.order) for item in facts.signals.get("monitoring.nothing-found", ()) if item.order]
     for asked in facts.signals.get(question, ()):
-        if asked.line and any(name == asked.source and 0 < line - asked.line <= NEAR for name, line in nothing):
+        if asked.order and any(name == asked.source and 0 < at - asked.order <= NEAR for name, at in nothing):
             return asked
     return None
 

@@ -35,10 +35,10 @@ class TextLine(msgspec.Struct, frozen=True, kw_only=True):
         rank: Global rank that printed it, when the reader knows.
         time: Seconds since the epoch (UTC), when the reader knows.
         stream: What wrote it, to keep programs apart within one source (Pod/container, host:pid, node); "" if unknown.
+        place: Where it comes in the order in which the lines of the source were written, 1-based, when line numbers do
+            not tell that: records in another order, several lines in one record. None: the line number tells.
         entry: For a log record within a document (the export of a log backend): its number, 1-based, as the document
-            has it; `line` is then its place in order of time, which is not the document's, and `offset` where its
-            message stands. None for everything else.
-        entry_line: Line of the document on which the message of that record stands; None if not known.
+            has it; line and offset are where its message stands, if that is known. None for everything else.
     """
 
     text: str
@@ -47,8 +47,8 @@ class TextLine(msgspec.Struct, frozen=True, kw_only=True):
     rank: int | None = None
     time: float | None = None
     stream: str = ""
+    place: int | None = None
     entry: int | None = None
-    entry_line: int | None = None
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,8 +69,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
         clock: Which clock `time` is of; times compare only within one clock. "" is a full date, "yearless" has no
             year (syslog, glog), "uptime" counts seconds since boot (dmesg).
         stream: What wrote it within the source; "" if unknown.
+        place: As in `TextLine`.
         entry: As in `TextLine`.
-        entry_line: As in `TextLine`.
         fields: Named groups that the pattern captured.
         repeats: How many equal observations (same signature, source, rank) this one stands for, itself included.
     """
@@ -87,10 +87,15 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     time: float | None = None
     clock: str = ""
     stream: str = ""
+    place: int | None = None
     entry: int | None = None
-    entry_line: int | None = None
     fields: dict[str, str] = {}
     repeats: int = 1
+
+    @property
+    def order(self) -> int | None:
+        """Where the line comes among those of its source; None when nothing tells."""
+        return self.line if self.place is None else self.place
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

@@ -177,8 +177,8 @@ class LineCollector:
             time=prefix.time,
             clock=prefix.clock,
             stream=prefix.stream,
+            place=given.place if given is not None else None,
             entry=given.entry if given is not None else None,
-            entry_line=given.entry_line if given is not None else None,
             fields={name: value for name, value in place.fields.items() if value is not None},
             repeats=repeats,
         )
@@ -197,7 +197,7 @@ class LineCollector:
                 else:
                     found.append(self._observation(index, seen.first, seen.count - 1))
                     found.append(self._observation(index, seen.last))
-        return sorted(found, key=lambda item: (item.line or 0, item.offset or 0, item.signature))
+        return sorted(found, key=lambda item: (item.order or 0, item.offset or 0, item.signature))
 
 
 def examine(original: bytes, chunk: bytes, candidates: list[Candidate], saturated: AbstractSet[int]) -> Examined:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, runtime_checkable
 
+import msgspec
+
 from firstfault.errors import InputError, LimitError
 from firstfault.model import TextLine
 from firstfault.scan.limits import DEFAULT_LIMITS, MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from firstfault.scan.readers.joint import JointAnalysis
 
@@ -20,6 +22,7 @@ __all__ = [
     "NotEvidenceError",
     "RawLine",
     "Reader",
+    "in_order",
     "iter_lines",
     "plain_line",
     "plain_lines",
@@ -94,6 +97,20 @@ def iter_lines(stream: BinaryIO, limit: int = MAX_LINE_BYTES) -> Iterator[RawLin
         yield RawLine(number, offset, data.rstrip(b"\r\n") if data.endswith(b"\n") else data)
         offset += len(data)
         number += data.endswith(b"\n")
+
+
+def in_order(lines: Iterable[TextLine]) -> Iterator[TextLine]:
+    """Hand on lines of records, each with its place in the order in which they come where line numbers do not tell it.
+
+    A record may hold a whole traceback, or the log of a job, in one line of the source.
+    """
+    surplus = 0
+    line = 0
+    for text in lines:
+        if text.line is None or text.line == line:
+            surplus += 1
+        line = line if text.line is None else text.line
+        yield msgspec.structs.replace(text, place=line + surplus) if surplus else text
 
 
 def plain_line(raw: RawLine) -> Iterator[TextLine]:

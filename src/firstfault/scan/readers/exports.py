@@ -114,9 +114,11 @@ def export_facts(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
     numbered = [(record, number, finder.place(record)) for number, record in enumerate(records, start=before + 1)]
     if all(record.time is not None for record in records):
         numbered.sort(key=lambda item: item[0].time or 0.0)
-    for position, (record, number, (line, offset)) in enumerate(numbered, start=before + 1):
+    place = before
+    for record, number, (line, offset) in numbered:
         for text in context.print("", record.text, needle=None, time=record.time, stream=record.stream):
-            yield msgspec.structs.replace(text, line=position, offset=offset, entry=number, entry_line=line)
+            place += 1
+            yield msgspec.structs.replace(text, line=line, offset=offset, place=place, entry=number)
 
 
 class _Finder:

@@ -12,7 +12,7 @@ import msgspec
 
 from firstfault.model import TextLine
 from firstfault.scan.limits import MIB
-from firstfault.scan.readers.base import RawLine, iter_lines, plain_line
+from firstfault.scan.readers.base import RawLine, in_order, iter_lines, plain_line
 from firstfault.scan.readers.times import parse_time
 
 if TYPE_CHECKING:
@@ -84,17 +84,21 @@ class JournalJsonReader:
         return first.startswith(b"{") and b'"__REALTIME_TIMESTAMP"' in first and b'"MESSAGE"' in head
 
     def read(self, stream: BinaryIO, source_name: str, joint: JointAnalysis | None = None) -> Iterator[TextLine]:
-        """Yield the messages."""
+        """Return the messages."""
         del source_name, joint
-        for number, offset, data in iter_lines(stream):
-            try:
-                fields = msgspec.json.decode(data)
-            except (msgspec.DecodeError, UnicodeError, RecursionError):
-                fields = None
-            if isinstance(fields, dict):
-                yield from _entry_lines(fields, number, offset)
-            else:
-                yield from plain_line(RawLine(number, offset, data))
+        return in_order(_json_entries(stream))
+
+
+def _json_entries(stream: BinaryIO) -> Iterator[TextLine]:
+    for number, offset, data in iter_lines(stream):
+        try:
+            fields = msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            fields = None
+        if isinstance(fields, dict):
+            yield from _entry_lines(fields, number, offset)
+        else:
+            yield from plain_line(RawLine(number, offset, data))
 
 
 _EXPORT_HEAD = re.compile(rb"\A(?:__CURSOR|__REALTIME_TIMESTAMP|__MONOTONIC_TIMESTAMP|_BOOT_ID)=")
@@ -110,24 +114,28 @@ class JournalExportReader:
         return _EXPORT_HEAD.match(head) is not None
 
     def read(self, stream: BinaryIO, source_name: str, joint: JointAnalysis | None = None) -> Iterator[TextLine]:
-        """Yield the messages."""
+        """Return the messages."""
         del source_name, joint
-        fields: dict[str, Any] = {}
-        offset = begin = 0
-        while data := stream.readline(MAX_FIELD):
-            size = len(data)
-            if not (line := data.rstrip(b"\n")):
-                yield from _entry_lines(fields, None, begin)
-                fields, begin = {}, offset + size
-            elif b"=" in line:
-                key, _, value = line.partition(b"=")
-                _keep(fields, key, value)
-            else:
-                value, extra = _binary_value(stream)
-                size += extra
-                _keep(fields, line, value)
-            offset += size
-        yield from _entry_lines(fields, None, begin)
+        return in_order(_export_entries(stream))
+
+
+def _export_entries(stream: BinaryIO) -> Iterator[TextLine]:
+    fields: dict[str, Any] = {}
+    offset = begin = 0
+    while data := stream.readline(MAX_FIELD):
+        size = len(data)
+        if not (line := data.rstrip(b"\n")):
+            yield from _entry_lines(fields, None, begin)
+            fields, begin = {}, offset + size
+        elif b"=" in line:
+            key, _, value = line.partition(b"=")
+            _keep(fields, key, value)
+        else:
+            value, extra = _binary_value(stream)
+            size += extra
+            _keep(fields, line, value)
+        offset += size
+    yield from _entry_lines(fields, None, begin)
 
 
 def _keep(fields: dict[str, Any], key: bytes, value: bytes) -> None:

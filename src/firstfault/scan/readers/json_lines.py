@@ -13,7 +13,7 @@ import msgspec
 
 from firstfault.model import TextLine
 from firstfault.scan.limits import MIB
-from firstfault.scan.readers.base import HEAD_IS_ALL, RawLine, iter_lines, plain_line
+from firstfault.scan.readers.base import HEAD_IS_ALL, RawLine, in_order, iter_lines, plain_line
 from firstfault.scan.readers.records import Record, record_of
 
 if TYPE_CHECKING:
@@ -55,14 +55,9 @@ class JsonLinesReader:
         return count > 0 or (any(line.strip() == b"{" for line in lines) and _has_pretty_record(head))
 
     def read(self, stream: BinaryIO, source_name: str, joint: JointAnalysis | None = None) -> Iterator[TextLine]:
-        """Yield the messages."""
+        """Return the messages."""
         del source_name, joint
-        lines = iter_lines(stream)
-        for raw in lines:
-            if raw.data.strip() == b"{":
-                yield from _pretty(raw, lines)
-            else:
-                yield from _line(raw)
+        return in_order(_lines(iter_lines(stream)))
 
 
 def _decode(data: bytes) -> tuple[Record, str] | None:
@@ -87,6 +82,11 @@ def _cut_json(data: bytes) -> Any:
     if not data.startswith(b'{"') or len(data) > LONGEST_CUT:
         return None
     return next((value for closing in _CLOSINGS if (value := _json(data.rstrip(b", \r.") + closing)) is not None), None)
+
+
+def _lines(lines: Iterator[RawLine]) -> Iterator[TextLine]:
+    for raw in lines:
+        yield from _pretty(raw, lines) if raw.data.strip() == b"{" else _line(raw)
 
 
 def _line(raw: RawLine) -> Iterator[TextLine]:
