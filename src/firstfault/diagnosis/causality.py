@@ -59,15 +59,57 @@ def rank_causes(candidates: list[Candidate], catalogue: Catalogue) -> Standing |
     """Decide which candidate is the first cause; None when there is no candidate."""
     if not candidates:
         return None
-    rules = _Rules(catalogue, _crowds(candidates))
-    explained = _find_explained(candidates, rules)
+    sequence = _Sequence(candidates)
+    explained = _find_explained(candidates, _Rules(catalogue, sequence))
     open_ones = [one for one in candidates if one.cause not in explained] or candidates[:1]
     best = open_ones[0]
     for rival in open_ones[1:]:
-        if rival.support >= COMPARABLE * best.support and _clearly_before(rival, best, rules.crowds):
+        if rival.support >= COMPARABLE * best.support and sequence.is_before(rival, best):
             best = rival
     independent = [one for one in open_ones if one is not best]
     return Standing(best, [item for item in explained.values() if item[0] is not best], independent)
+
+
+class _Sequence:
+    """Which of two candidates came first, as far as clocks and lines tell.
+
+    Args:
+        candidates: All of them: how many ranks write into a source decides how many lines count as "at once" there,
+            for the lines of the others stand between two of one rank.
+    """
+
+    def __init__(self, candidates: list[Candidate]) -> None:
+        ranks: dict[str, set[int | None]] = {}
+        for candidate in candidates:
+            for item in candidate.roots:
+                ranks.setdefault(item.source, set()).add(item.rank)
+        self._tolerance = {source: LINE_TOLERANCE * len(found) for source, found in ranks.items()}
+
+    def is_after(self, one: Candidate, other: Candidate) -> bool:
+        """Whether one began clearly later than the other."""
+        order = self._compare(one.first, other.first)
+        return order is not None and order > 0
+
+    def is_before(self, one: Candidate, other: Candidate) -> bool:
+        """Whether one began earlier than the other, be it by a line of the same source."""
+        first, second = one.first, other.first
+        order = self._compare(first, second)
+        if order:
+            return order < 0
+        if first.source == second.source and first.order is not None and second.order is not None:
+            return first.order < second.order
+        return False
+
+    def _compare(self, one: Observation, other: Observation) -> int | None:
+        """-1, 0, 1 as one is before, about together with, or after the other; None when that cannot be told."""
+        if one.time is not None and other.time is not None and one.clock == other.clock:
+            difference = one.time - other.time
+            return 0 if abs(difference) <= CLOCK_TOLERANCE_S else (1 if difference > 0 else -1)
+        if one.source == other.source and one.rank == other.rank and one.order is not None and other.order is not None:
+            lines = one.order - other.order
+            tolerance = self._tolerance.get(one.source, LINE_TOLERANCE)
+            return 0 if abs(lines) <= tolerance else (1 if lines > 0 else -1)
+        return None
 
 
 class _Rules:
@@ -77,8 +119,8 @@ class _Rules:
     hundred thousand pairs of them.
     """
 
-    def __init__(self, catalogue: Catalogue, crowds: dict[str, int]) -> None:
-        self.crowds = crowds
+    def __init__(self, catalogue: Catalogue, sequence: _Sequence) -> None:
+        self.sequence = sequence
         self._families = catalogue.causality
         self._own: dict[str, set[str]] = {}
         for card in catalogue.cards.values():
@@ -141,7 +183,7 @@ def _explanation(earlier: Candidate, later: Candidate, rules: _Rules) -> str | N
     if earlier is later:
         return None
     found = rules.why(earlier.cause, later.cause)
-    if found is None or _is_after(earlier, later, rules.crowds):
+    if found is None or rules.sequence.is_after(earlier, later):
         return None
     why, enough = found
     if _same_line(earlier.first, later.first):
@@ -157,39 +199,3 @@ def _explanation(earlier: Candidate, later: Candidate, rules: _Rules) -> str | N
 
 def _same_line(one: Observation, other: Observation) -> bool:
     return one.source == other.source and one.order == other.order and one.text == other.text
-
-
-def _crowds(candidates: list[Candidate]) -> dict[str, int]:
-    """Source → how many ranks write into it: the lines of the others stand between two of one rank."""
-    ranks: dict[str, set[int | None]] = {}
-    for candidate in candidates:
-        for item in candidate.roots:
-            ranks.setdefault(item.source, set()).add(item.rank)
-    return {source: len(found) for source, found in ranks.items()}
-
-
-def _is_after(one: Candidate, other: Candidate, crowds: dict[str, int]) -> bool:
-    """Whether one began clearly later than the other."""
-    order = _order(one.first, other.first, crowds)
-    return order is not None and order > 0
-
-
-def _clearly_before(one: Candidate, other: Candidate, crowds: dict[str, int]) -> bool:
-    first, second = one.first, other.first
-    order = _order(first, second, crowds)
-    if order:
-        return order < 0
-    if first.source == second.source and first.order is not None and second.order is not None:
-        return first.order < second.order
-    return False
-
-
-def _order(one: Observation, other: Observation, crowds: dict[str, int]) -> int | None:
-    """-1, 0, 1 as one is before, about together with, or after the other; None when that cannot be told."""
-    if one.time is not None and other.time is not None and one.clock == other.clock:
-        difference = one.time - other.time
-        return 0 if abs(difference) <= CLOCK_TOLERANCE_S else (1 if difference > 0 else -1)
-    if one.source == other.source and one.rank == other.rank and one.order is not None and other.order is not None:
-        lines = one.order - other.order
-        return 0 if abs(lines) <= LINE_TOLERANCE * crowds.get(one.source, 1) else (1 if lines > 0 else -1)
-    return None
