@@ -26,7 +26,6 @@ __all__ = [
     "MS_NOSUID",
     "MS_PRIVATE",
     "MS_REC",
-    "die_with_parent",
     "drop_capabilities",
     "effective_capabilities",
     "mount",
@@ -54,7 +53,6 @@ CAP_NET_ADMIN = 12
 CAP_SYS_ADMIN = 21
 _CAPABILITY_VERSION_3 = 0x20080522
 # include/uapi/linux/prctl.h
-_PR_SET_PDEATHSIG = 1
 _PR_CAPBSET_DROP = 24
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
@@ -108,15 +106,6 @@ def unmount(target: str) -> None:
     """
     detach = 0x2
     _check(_libc().umount2(target.encode(), detach), f"umount {target}")
-
-
-def die_with_parent(signal_number: int) -> None:
-    """Ask the kernel for a signal when the thread that started this process ends. Cleared by set-uid programs.
-
-    Raises:
-        OSError: The kernel refuses.
-    """
-    _check(_libc().prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal_number), 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
 
 
 def effective_capabilities() -> int:

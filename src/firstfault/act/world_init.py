@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from firstfault.act import links, netlink, syscalls, wire
 from firstfault.act.preload import Preloaded, preload
+from firstfault.parent import die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -446,7 +447,7 @@ def _mounts(scratch: str) -> None:
 def _run_init(control: socket.socket, scratch: str) -> NoReturn:
     code = 1
     try:
-        syscalls.die_with_parent(signal.SIGKILL)
+        die_with_parent(signal.SIGKILL)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         _mounts(scratch)
         init = Init(control, scratch)
@@ -469,7 +470,7 @@ def main(arguments: list[str]) -> int:
     control = socket.socket(fileno=int(arguments[0]))
     os.set_inheritable(control.fileno(), False)
     try:
-        syscalls.die_with_parent(signal.SIGKILL)
+        die_with_parent(signal.SIGKILL)
         if os.getppid() != int(arguments[1]):
             return 1  # the tool died before the line above could take effect
         if syscalls.effective_capabilities() & _NEEDED == _NEEDED:

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
-from firstfault.act.syscalls import die_with_parent
 from firstfault.drills.interrupts import Interrupted
 from firstfault.drills.jobs import choose_backend
 from firstfault.drills.scenario import Need, Scenario, bundled_scenarios
 from firstfault.errors import UnsupportedError, UsageError
 from firstfault.model.drill import DrillReport
+from firstfault.parent import die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

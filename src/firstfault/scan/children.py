@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["can_fork", "map_in_turn", "map_shares"]
 
 T = TypeVar("T")
-_PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
 _READ_BYTES = 1024 * 1024
 # Results are a hundred bytes, as a rule: a child may be far ahead, but not so far that many megabytes wait.
 _PIPE_BYTES = 1024 * 1024
@@ -67,9 +66,10 @@ def _start(work: Callable[[Sequence[T]], bytes], part: Sequence[T]) -> tuple[int
 
 def _end_with_parent() -> None:
     """Let the kernel end this child when its parent is killed; it would work on for nobody."""
-    import ctypes  # noqa: PLC0415 - only in a child
+    from firstfault.parent import die_with_parent  # noqa: PLC0415 - only in a child
 
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    with contextlib.suppress(OSError):
+        die_with_parent(signal.SIGKILL)
 
 
 def _collect(process: int, reader: int) -> bytes | None:
