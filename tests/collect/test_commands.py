@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
+import sys
 import tarfile
+import threading
+import time
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import firstfault
 from firstfault.cli.collect import collect
 from firstfault.cli.triage import triage_command
 from firstfault.collect.bundle import pack_bundle
 from firstfault.collect.commands import Target, list_commands, permissions, run_commands, script
+from firstfault.errors import InputError
 
 from .conftest import node, pod
 
@@ -87,7 +95,12 @@ def test_what_a_command_complains_of_is_redacted(tmp_path, monkeypatch):
     """Standard error goes into the bundle and the report as everything else does: without tokens and account ids."""
     missing = run_commands(tmp_path, Target(namespace="train"), failing)
     assert missing
-    monkeypatch.setattr("firstfault.collect.commands.run_commands", lambda folder, target: missing)
+
+    def gather(folder, target):
+        (folder / "nodes.json").write_text("{}")
+        return missing
+
+    monkeypatch.setattr("firstfault.collect.commands.run_commands", gather)
     for form in ("text", "json"):
         bundle = tmp_path / f"{form}.tar.gz"
         arguments = ["-n", "train", "--context", "arn:aws:eks:r:123456789012:cluster/c", "--run", "--out", str(bundle)]
@@ -190,3 +203,96 @@ def test_empty_value_is_refused_and_does_not_mean_everything(verb, option, value
     done = CliRunner().invoke(verb, [option, value])
     assert done.exit_code == 2
     assert "the value is empty" in done.output
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_nothing_gathered_is_said_with_why_and_what_to_do(tmp_path, monkeypatch, form):
+    """No bundle is promised, and none stands in the way of the next try."""
+    monkeypatch.setattr(
+        "firstfault.collect.commands.run_commands",
+        lambda folder, target: run_commands(folder, target, failing),
+    )
+    bundle = tmp_path / "b.tar.gz"
+    result = CliRunner().invoke(collect, ["--run", "--out", str(bundle), "--format", form], standalone_mode=False)
+    assert result.return_value == 3
+    assert not bundle.exists()
+    assert "Unauthorized" in result.output
+    if form == "json":
+        report = json.loads(result.output)
+        assert (report["bundle"], report["files"]) == (None, 0)
+    else:
+        assert result.output.startswith("nothing was gathered")
+        assert "Next:" not in result.output
+        assert "what to do:" in result.output
+
+
+def test_job_without_pods_is_named_as_missing(tmp_path):
+    """As live triage names it: the rest of the bundle says nothing about the job."""
+    missing = run_commands(
+        tmp_path, Target(namespace="train"), lambda argv: subprocess.CompletedProcess(argv, 0, b'{"items": []}', b"")
+    )
+    assert [each.what for each in missing] == ["Pods of the job"]
+
+
+def test_kubeconfig_that_is_a_pipe_is_refused_before_kubectl_waits_for_it(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "pipe"))
+    with pytest.raises(InputError, match="is a pipe"):
+        run_commands(tmp_path, Target(), pytest.fail)
+
+
+SLOW_KUBECTL = """#!/bin/sh
+case "$*" in
+  *"get pods"*) echo '{"items": [{"metadata": {"name": "a"}, "status": {"phase": "Running", "containerStatuses":
+    [{"name": "c", "state": {"running": {}}}]}}]}' ;;
+  *logs*) : > "$STARTED"; exec sleep 30 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("verb", ["collect", "triage"])
+def test_whoever_is_told_to_end_leaves_nothing_behind(kube, tmp_path, verb, number):
+    """In the midst of a fetch: the private folder goes at once, no bundle, no traceback, the status of shells."""
+    scratch, started, tools = tmp_path / "tmp", tmp_path / "started", tmp_path / "bin"
+    scratch.mkdir()
+    tools.mkdir()
+    (tools / "kubectl").write_text(SLOW_KUBECTL)
+    (tools / "kubectl").chmod(0o755)
+    kube.add("pods", pod("train-0", "node-0", "10.0.0.1"))
+    release = threading.Event()
+    handle = kube.handle
+
+    def stuck(request, method):
+        if request.path.split("?")[0].endswith("/log"):
+            started.touch()
+            release.wait(30)
+            request.close_connection = True
+            return
+        handle(request, method)
+
+    kube.handle = stuck
+    options = {"collect": ["--run", "--out", str(tmp_path / "b.tar.gz")], "triage": ["--live"]}[verb]
+    environ = os.environ | {
+        "TMPDIR": str(scratch), "STARTED": str(started), "PATH": f"{tools}:{os.environ['PATH']}",
+        "PYTHONPATH": str(Path(firstfault.__file__).parents[1]),
+    }  # fmt: skip
+    argv = [sys.executable, "-m", "firstfault", verb, "-n", "train", *options]
+    with subprocess.Popen(argv, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        until(started.exists)
+        process.send_signal(number)
+        # Its kubectl, an orphan for as long as it waits, holds no pipe of ours.
+        _, said = process.communicate(timeout=20)
+    release.set()
+    assert process.returncode == 128 + number
+    assert list(scratch.iterdir()) == []
+    assert not list(tmp_path.glob("*b.tar.gz*"))
+    assert said.decode() == f"firstfault: ended by {number.name}; what had been gathered was deleted\n"
+
+
+def until(condition, seconds=30.0):
+    """Wait for a condition of another process."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.02)

@@ -12,6 +12,7 @@ from typing import cast
 import click
 
 from firstfault._version import __version__
+from firstfault.cli.ending import Ended
 from firstfault.errors import ExitCode, FirstFaultError
 
 __all__ = ["main"]
@@ -105,10 +106,14 @@ def main() -> None:
     # a sixth of the time that a small log takes.
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     _fill_closed_streams()
+    at_once = False
     try:
         code = app.main(standalone_mode=False)
     except click.exceptions.Abort:
         code = 130
+    except Ended as end:
+        _complain(f"ended by {end}; what had been gathered was deleted")
+        code, at_once = 128 + end.signal, True
     except click.ClickException as error:
         error.show()
         code = int(ExitCode.USAGE)
@@ -128,4 +133,6 @@ def main() -> None:
         traceback.print_exc()
         _complain(f"this is a defect of firstfault, not of what it was given: {type(error).__name__}: {error}")
         code = int(ExitCode.USAGE)
+    if at_once:  # threads that still fetch would be waited for
+        os._exit(code)
     sys.exit(code if isinstance(code, int) else 0)

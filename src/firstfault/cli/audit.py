@@ -20,6 +20,7 @@ from firstfault.checks import (
     make_baseline,
     plan_fixes,
 )
+from firstfault.cli.ending import ending_in_order
 from firstfault.cli.output import GivenText, TargetPath, permissions_text, write_output
 from firstfault.errors import ExitCode, UsageError, worst_exit_code
 from firstfault.model.audit import AuditReport, Severity
@@ -175,7 +176,7 @@ def _live(
     from firstfault.collect import gather_configuration  # noqa: PLC0415 - imports the Kubernetes client
     from firstfault.model.scratch import private_folder  # noqa: PLC0415 - needs the locks of POSIX
 
-    with private_folder("firstfault-audit-") as folder:
+    with ending_in_order(), private_folder("firstfault-audit-") as folder:
         missing = gather_configuration(folder, context=context)
         # What could not be read may hold what seems to be absent: then absence is not judged.
         report, inventory = audit_with_inventory(

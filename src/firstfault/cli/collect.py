@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from firstfault.cli.ending import ending_in_order
 from firstfault.cli.output import GivenText, TargetPath, permissions_text, write_output
 from firstfault.errors import ExitCode, InputError
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["collect"]
 
 SCHEMA = "firstfault.collect/1"
+_TODO = """\
+what to do: make the first of these commands work here (is it the right --context and --namespace, is the login fresh,
+    may you read them? `firstfault collect --permissions` prints the role), then run this again; or run the script that
+    `firstfault collect` prints without --run where kubectl works, and give the folder to `firstfault triage`"""
 
 
 @click.command()
@@ -55,7 +60,8 @@ def collect(
       firstfault collect -n NAMESPACE -l job-name=JOB --run
       firstfault triage firstfault-bundle.tar.gz
 
-    Exit code 0: printed, or something was gathered. 2: the call is wrong. 3: nothing could be gathered.
+    Exit code 0: printed, or something was gathered. 2: the call is wrong. 3: nothing could be gathered; there is no
+    bundle then.
     """  # noqa: D301 - click's mark for lines that stay as they are
     from firstfault.collect import commands  # noqa: PLC0415 - `--help` needs none of it
 
@@ -83,20 +89,25 @@ def _run(target: Target, bundle: Path, form: str, output: str | None) -> int:
         raise InputError(f"{bundle} exists already", "name another file with --out, or move it away")
     if not bundle.parent.is_dir():  # before minutes of gathering, not after
         raise InputError(f"{bundle}: there is no folder {bundle.parent}", "make it, or name another file with --out")
-    with private_folder("firstfault-collect-") as folder:
+    with ending_in_order(), private_folder("firstfault-collect-") as folder:
         missing = run_commands(folder, target)
-        count = pack_bundle(folder, bundle, missing)
+        gathered = any(path.is_file() for path in folder.rglob("*"))
+        # A bundle that only says what is not in it helps nobody, and stands in the way of the next one.
+        count = pack_bundle(folder, bundle, missing) if gathered else 0
     missing = [msgspec.structs.replace(each, why=redact(each.why), command=redact(each.command)) for each in missing]
     if form == "json":
         report = {
-            "schema": SCHEMA, "bundle": str(bundle), "files": count, "missing": msgspec.to_builtins(missing),
+            "schema": SCHEMA, "bundle": str(bundle) if count else None, "files": count,
+            "missing": msgspec.to_builtins(missing),
         }  # fmt: skip
         _write(json.dumps(report) + "\n", output)
     else:
         lines = [f"{bundle}: {count} files, redacted. Next: firstfault triage {bundle}"]
+        if not count:
+            lines = ["nothing was gathered, so there is no bundle"]
         for each in missing:
             lines += [f"not gathered: {each.what}: {each.why}", f"    {each.command}"]
-        _write("\n".join(lines) + "\n", output)
+        _write("\n".join(lines if count else [*lines, _TODO]) + "\n", output)
     return ExitCode.OK if count else ExitCode.UNKNOWN
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 import msgspec
 
+from firstfault.cli.ending import ending_in_order
 from firstfault.cli.output import GivenText, TargetPath, complain, write_output
 from firstfault.errors import ExitCode, UsageError, worst_exit_code
 
@@ -100,7 +101,7 @@ def _triage_live(
     from firstfault.diagnosis import triage  # noqa: PLC0415
     from firstfault.model.scratch import private_folder  # noqa: PLC0415 - needs the locks of POSIX
 
-    with private_folder("firstfault-live-") as folder:
+    with ending_in_order(), private_folder("firstfault-live-") as folder:
         missing = gather_live(folder, namespace=namespace, selector=selector or "", context=context)
         report = triage([folder, *paths], stdin=_stdin())
     # What could not be looked at cannot be called healthy: a job's own Pods and logs are what healthy rests on.

@@ -7,10 +7,10 @@ Only `kubectl exec`, which fetches flight-recorder dumps out of running containe
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,13 @@ import msgspec
 
 from firstfault.collect.cloud import CloudSnapshot
 from firstfault.collect.items import ITEMS
-from firstfault.collect.live import MAX_PODS, containers, pod_places, reachability_file
+from firstfault.collect.live import MAX_PODS, containers, no_pods, pod_places, reachability_file
 from firstfault.collect.names import check_namespace, is_object_name
 from firstfault.collect.permissions import read_only
+from firstfault.collect.pool import fetching_pool
 from firstfault.errors import InputError, UnsupportedError
 from firstfault.model import Missing
+from firstfault.model.files import refuse_special
 from firstfault.model.redact import redact
 from firstfault.model.safe_text import safe_text
 
@@ -172,6 +174,7 @@ def run_commands(
 
     Raises:
         UnsupportedError: kubectl is not there.
+        InputError: The kubeconfig is a pipe.
     """
     missing: list[Missing] = []
 
@@ -186,13 +189,21 @@ def run_commands(
             return None
         if done.stdout:
             path = folder / command.file
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(exist_ok=True)  # without parents: a folder that was deleted meanwhile stays so
             path.write_bytes(done.stdout)
         return done.stdout
 
+    for name in filter(None, os.environ.get("KUBECONFIG", "").split(os.pathsep)):
+        refuse_special(Path(name).expanduser(), "the KUBECONFIG of the environment, which kubectl reads many times")
     outputs = {command.file: execute(command) for command in list_commands(target)}
     pods = _items(outputs.get("pods.json"), "pods.json", missing)[:MAX_PODS]
-    with ThreadPoolExecutor(PARALLEL) as pool:
+    if not pods and outputs.get("pods.json"):
+        missing += (
+            [] if any(each.what == "pods.json" for each in missing) else [no_pods(target.namespace, target.selector)]
+        )
+    for name in ("logs", "flight-recorder") if pods else ():
+        (folder / name).mkdir(exist_ok=True)
+    with fetching_pool(PARALLEL) as pool:
         list(pool.map(execute, _all_pod_commands(target, pods)))
     missing += _run_cloud(folder, execute, pods, _items(outputs.get("nodes.json"), "nodes.json", missing))
     return sorted(missing, key=lambda each: each.what)

@@ -7,7 +7,6 @@ that would get it; one unreachable API never stops the others, and never counts 
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from firstfault.collect.cloud import (
@@ -22,6 +21,7 @@ from firstfault.collect.cloud import (
 from firstfault.collect.items import ITEMS, Item
 from firstfault.collect.kube import KubeError, KubeReader
 from firstfault.collect.names import check_namespace, is_object_name
+from firstfault.collect.pool import fetching_pool
 from firstfault.collect.reachability import parse_network_acl, parse_security_group, reachable
 from firstfault.errors import UnsupportedError
 from firstfault.model import Missing
@@ -148,11 +148,14 @@ def _gather_logs(kube: KubeReader, folder: Path, pods: list[dict[str, Any]]) -> 
             flag = " --previous" if previous else ""
             command = f"kubectl logs -n {namespace} {pod} -c {container}{flag} --timestamps"
             return Missing(what=f"log of {pod}/{container}{flag}", why=error.what, command=command)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)  # without parents: a folder that was deleted meanwhile stays so
         path.write_bytes(content)
         return None
 
-    with ThreadPoolExecutor(PARALLEL_CALLS) as pool:
+    if wanted:
+        (folder / "logs").mkdir(exist_ok=True)
+
+    with fetching_pool(PARALLEL_CALLS) as pool:
         return [problem for problem in pool.map(fetch, sorted(wanted)) if problem]
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["private_folder"]
 
 _LOCK = ".lock"
+_TRIES = 3
 _YOUNG_S = 60.0
 """A lock file of this age may be one whose owner has not locked it yet."""
 
@@ -47,12 +48,19 @@ def private_folder(prefix: str) -> Iterator[Path]:
             folder.mkdir(mode=0o700)
             yield folder
         finally:
-            _delete(folder, lock)
+            try:
+                _delete(folder, lock)
+            except BaseException:  # a signal just now: what is private goes first
+                _delete(folder, lock)
+                raise
 
 
 def _delete(folder: Path, lock: Path) -> None:
     """Delete a folder, then its lock; a folder that cannot be deleted as a whole keeps it for the next sweep."""
-    shutil.rmtree(folder, ignore_errors=True)
+    for _ in range(_TRIES):  # a thread for which nobody waits may have added a file behind the first one's back
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            break
     if not folder.exists():
         lock.unlink(missing_ok=True)
 
