@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from firstfault.scan import readers
+from firstfault.scan.readers import detect_reader
 from scan.fuzzing import mutate, mutate_document, read_everything
 from scan.seeds import SEEDS
 
@@ -20,6 +22,13 @@ def test_seeds_are_read(name):
     lines = read_everything(SEEDS[name])
     plain = {"gzip", "bz2", "xz", "zstd", "tar", "tar.gz", "zip", "utf-16"}
     assert bool(lines) == (name not in plain)
+
+
+def test_every_reader_has_a_seed():
+    """What is not broken here and by `tools/fuzz-readers` would break for a user first."""
+    read = {detect_reader(data) for data in SEEDS.values()}
+    every = {readers._reader(module, name) for module, name, _ in readers._CANDIDATES}
+    assert sorted(type(each).__name__ for each in every - read) == []
 
 
 @pytest.mark.parametrize("name", SEEDS)
