@@ -84,7 +84,7 @@ def load_catalogue() -> Catalogue:
     Raises:
         InputError: A card or signal file is not valid.
     """
-    files = [(path, path.read_bytes()) for path in _files()]
+    files = [(path, _bytes(path)) for path in _files()]
     parts = [part for path, data in files for part in (_id(path), data)] + [path.read_bytes() for path in XID_SOURCES]
     key = content_key(_SHAPE, __version__.encode(), *parts)
     if cached := load_bytes("catalogue", key):
@@ -104,6 +104,11 @@ def _files() -> list[Path]:
         Path(name)
         for name in sorted(f"{folder}/{name}" for folder, _, names in walk for name in names if name.endswith(".yaml"))
     ]
+
+
+def _bytes(path: Path) -> bytes:
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - `Path.read_bytes` makes a buffer for each file
+        return file.read()
 
 
 def _id(path: Path) -> bytes:

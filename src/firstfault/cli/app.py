@@ -135,4 +135,5 @@ def main() -> None:
         code = int(ExitCode.USAGE)
     if at_once:  # threads that still fetch would be waited for
         os._exit(code)
+    gc.freeze()  # else the interpreter searches all that was loaded for cycles before it ends: a tenth of that time
     sys.exit(code if isinstance(code, int) else 0)
