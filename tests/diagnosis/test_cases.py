@@ -89,3 +89,45 @@ def test_a_banner_of_the_driver_is_no_job_at_work():
     banner = "| NVIDIA-SMI 535.104.05             Driver Version: 535.104.05   CUDA Version: 12.2     |\n"
     assert triage({"smi.txt": banner}).status == "unknown"
     assert triage({"smi.txt": banner, "rank0.log": "iteration 10 loss 3.2\n"}).status == "healthy"
+
+
+class TestWhatAFileWasMadeFor:
+    """Configuration and built files that do not fit, beside their loud consequences."""
+
+    def test_gres_conf_without_device_files_is_the_configuration_and_no_lost_gpu(self):
+        """GPUs without File= are dropped by slurmd, which then counts too few; they are there."""
+        report = triage(
+            {
+                "slurmd.log": "[2025-03-01T10:00:00.123] warning: Ignoring file-less GPU gpu:(null) from final GRES list\n",
+                "node.txt": "   State=IDLE+DRAIN+INVALID_REG ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A\n"
+                "   Reason=gres/gpu count reported lower than configured (0 < 2) [slurm@2025-03-01T10:00:00]\n",
+            }
+        )
+        assert report.verdict.cause == "infra.node.notready"
+        assert "file-less" in report.verdict.evidence[0].text
+        assert any("infra.node.no-gpu" in each for each in report.verdict.consequences)
+        assert any("File=/dev/nvidia" in each for each in report.verdict.fix)
+
+    def test_lost_gpu_is_still_a_lost_gpu(self):
+        """A count that is lower, with no word about the file."""
+        line = "slurmctld: error: Setting node gpu1 state to INVAL with reason:gres/gpu count reported lower than configured (3 < 4)\n"
+        assert triage({"slurmctld.log": line}).verdict.cause == "infra.node.no-gpu"
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "[TRT] [E] 6: The engine plan file is generated on an incompatible device, expecting compute 8.0 got compute 8.9.",
+            "logging.cc:43] The engine plan file is not compatible with this version of TensorRT, expecting 5.1.2 got 5.1.5.",
+        ],
+    )
+    def test_engine_of_another_gpu_or_version_is_its_own_cause(self, line):
+        """The server's words that the model was not loaded follow from it."""
+        loaded = "I0530 23:11:46.3 1 model_lifecycle.cc:621] failed to load 'llama' version 1: Internal: unable to create TensorRT engine\n"
+        assert triage({"triton.log": f"{line}\n{loaded}"}).verdict.cause == "workload.trtllm.engine-mismatch"
+
+    def test_mig_layout_that_was_applied_after_the_managers_own_check_is_healthy(self):
+        """The manager asserts the layout first: that it is not there yet is why it goes on."""
+        asked = 'level=fatal msg="Assertion failure: selected configuration not currently applied"\n'
+        done = "Applying the selected MIG config to the node\nMIG configuration applied successfully\n"
+        assert triage({"mig-manager.log": asked + done}).status == "healthy"
+        assert triage({"mig-manager.log": asked}).verdict.cause == "driver.mig.config"
