@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
 import os
+import pty
+import shutil
+import struct
 import subprocess
 import sys
 import tarfile
+import termios
+from fcntl import ioctl
 from pathlib import Path
 
 import pytest
 
 from firstfault import triage
 from firstfault.cli import app as app_module
+from firstfault.report.page import Page
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "logs"
@@ -327,3 +334,70 @@ def test_what_was_not_read_is_not_called_healthy(tmp_path):
     (tmp_path / "b.log.gz").write_bytes(gzip.compress(whole)[:-500])
     done = firstfault("triage", tmp_path, "--format", "json")
     assert (done.returncode, json.loads(done.stdout)["status"]) == (2, "unknown")
+
+
+def on_terminal(columns, *arguments):
+    """Run the command on a pseudo terminal of that width and return what it shows."""
+    controller, terminal = pty.openpty()
+    ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environ = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "firstfault", *map(str, arguments)],
+        stdout=terminal,
+        env=environ | {"PYTHONPATH": str(ROOT / "src")},
+    ):
+        os.close(terminal)
+        shown = b""
+        with contextlib.suppress(OSError):  # how a pseudo terminal says that the other side has gone
+            while data := os.read(controller, 65536):
+                shown += data
+    os.close(controller)
+    return shown.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(("columns", "width"), [(72, 72), (20, 60), (300, 100)])
+@pytest.mark.parametrize(
+    "arguments",
+    [["triage", "."], ["explain", "network.c10d.unreachable"], ["explain", "driver."], ["audit", "job.yaml"]],
+    ids=lambda words: words[0] + words[1][:1],
+)
+def test_text_fits_the_terminal_and_loses_no_word(tmp_path, monkeypatch, columns, width, arguments):
+    """From 60 to 100 columns; only words without a blank are wider. What a pipe gets does not depend on any terminal."""
+    monkeypatch.chdir(tmp_path)
+    for log in (EXAMPLES / "sg-block").glob("*.log"):
+        shutil.copy(log, tmp_path)
+    (tmp_path / "job.yaml").write_text(JOB)
+    shown = on_terminal(columns, *arguments)
+    lines = shown.splitlines()
+    # A command stays in one piece, to be copied.
+    wide = [line for line in lines if len(line) > width and " " in line.strip(" -") and "kubectl" not in line]
+    assert wide == []
+    assert max(map(len, lines)) > width * 0.8
+    monkeypatch.setenv("COLUMNS", "60")
+    piped = firstfault(*arguments).stdout.decode()
+    assert shown.split() == piped.split()
+
+
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: train}
+spec:
+  template:
+    spec:
+      containers:
+        - name: trainer
+          image: registry.example/train:latest
+          command: [torchrun, --nnodes=2, --nproc-per-node=8, --rdzv-endpoint=train-master.train.svc.cluster.local:29500]
+          resources: {limits: {nvidia.com/gpu: 8}}
+      restartPolicy: Never
+"""
+
+
+def test_row_of_a_log_is_whole_in_a_pipe_and_hangs_on_a_terminal():
+    """Its own indent, and blanks within it, stay."""
+    line = "   State=IDLE+DRAIN  ThreadsPerCore=1 " + "x" * 70
+    assert Page().row(line, "    ") == ["    " + line]
+    first, second = Page(60).row(line, "    ")
+    assert first == "       State=IDLE+DRAIN  ThreadsPerCore=1"
+    assert second == "      " + "x" * 70

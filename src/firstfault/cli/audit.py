@@ -21,7 +21,7 @@ from firstfault.checks import (
     plan_fixes,
 )
 from firstfault.cli.ending import ending_in_order
-from firstfault.cli.output import GivenText, TargetPath, permissions_text, write_output
+from firstfault.cli.output import GivenText, TargetPath, page_width, permissions_text, write_output
 from firstfault.errors import ExitCode, UsageError, worst_exit_code
 from firstfault.model.audit import AuditReport, Severity
 from firstfault.report.audit import FORMATS, explain_check, list_checks, render_audit
@@ -131,7 +131,7 @@ def audit(
         return _fix(report, inventory, output, write=yes)
     if write_baseline:
         return _write_baseline(report, write_baseline, reason, until.date() if until else None)
-    write_output(render_audit(report, inventory.texts, form), output)
+    write_output(render_audit(report, inventory.texts, form, width=page_width(output)), output)
     return int(exit_code_of(report, fail_on=fail_on, unknown_ok=unknown_ok))
 
 
@@ -186,7 +186,7 @@ def _live(
             baseline=load_baseline(baseline) if baseline else [],
             complete=not missing,
         )
-        write_output(render_audit(report, inventory.texts, form), output)
+        write_output(render_audit(report, inventory.texts, form, width=page_width(output)), output)
     for each in missing:
         click.echo(f"not read: {each.what}: {each.why}\n    {each.command}", err=True)
     code = exit_code_of(report, fail_on=fail_on, unknown_ok=unknown_ok)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from firstfault.cli.output import TargetPath, write_output
+from firstfault.cli.output import TargetPath, page_width, write_output
 from firstfault.errors import UsageError
 
 __all__ = ["explain_command"]
@@ -30,10 +30,9 @@ def explain_command(cause: str | None, format_: str, output: Path | None) -> int
     catalogue = load_catalogue()
     matching = [card for card in catalogue.cards.values() if card.id.startswith(cause or "")]
     if cause and not (len(matching) > 1 and cause not in catalogue.cards):
-        rendered = render_card(
-            catalogue.resolve(cause if cause in catalogue.cards or not matching else matching[0].id), format_
-        )
+        card = catalogue.resolve(cause if cause in catalogue.cards or not matching else matching[0].id)
+        rendered = render_card(card, format_, width=page_width(output))
     else:
-        rendered = render_card_list(matching, format_)
+        rendered = render_card_list(matching, format_, width=page_width(output))
     write_output(rendered, output)
     return 0

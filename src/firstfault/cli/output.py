@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any, TextIO
@@ -14,7 +15,7 @@ import click
 from firstfault.errors import InputError
 from firstfault.model.safe_text import safe_text, without_commands
 
-__all__ = ["GivenText", "Seconds", "TargetPath", "complain", "permissions_text", "write_output"]
+__all__ = ["GivenText", "Seconds", "TargetPath", "complain", "page_width", "permissions_text", "write_output"]
 
 ADVICE = "\n  what to do: "
 
@@ -92,6 +93,17 @@ def write_output(text: str, output: Path | None) -> None:
         replace_file(output, text)
     except OSError as error:
         raise InputError(f"{output}: cannot be written: {error.strerror}") from error
+
+
+def page_width(output: Path | None) -> int | None:
+    """Return the columns that a text may fill: those of the terminal, from 60 to 100; None where none will show it.
+
+    Args:
+        output: The file that was asked for, if any.
+    """
+    if not (output is None or str(output) == "-") or sys.stdout is None or not sys.stdout.isatty():
+        return None
+    return max(60, min(100, shutil.get_terminal_size((100, 24)).columns))
 
 
 def permissions_text(needed: dict[str, Any], form: str, schema: str) -> str:

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from firstfault.cli.ending import ending_in_order
-from firstfault.cli.output import GivenText, TargetPath, complain, write_output
+from firstfault.cli.output import GivenText, TargetPath, complain, page_width, write_output
 from firstfault.errors import ExitCode, UsageError, worst_exit_code
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def triage_command(
         report = triage(paths, stdin=_stdin())
     # Of inputs of which none could be read there is nothing to tell a person but why; a program gets its JSON.
     if format_ == "json" or not report.problems or report.sources or report.set_aside:
-        write_output(render_triage(report, format_), output)
+        write_output(render_triage(report, format_, width=page_width(output)), output)
     for problem in report.problems:
         complain(problem)
     verdict = {"fault": ExitCode.FINDING, "healthy": ExitCode.OK, "unknown": ExitCode.UNKNOWN}[report.status]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from textwrap import indent, wrap
 from typing import TYPE_CHECKING
 
 import msgspec
+
+from firstfault.report.page import Page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CARD_SCHEMA", "CardList", "CardRow", "render_card", "render_card_list"]
 
-WIDTH = 100
 LIST_SCHEMA = "firstfault.explain/1"
 CARD_SCHEMA = "firstfault.explain-card/1"
 
@@ -39,46 +39,53 @@ class CardList(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = LIST_SCHEMA
 
 
-def render_card(card: Card, format_: str) -> str:
-    """Render one card as text or JSON."""
+def render_card(card: Card, format_: str, *, width: int | None = None) -> str:
+    """Render one card as text or JSON; `width` is that of the terminal, None where there is none."""
     if format_ == "json":
         named = {"schema": CARD_SCHEMA, **msgspec.to_builtins(card)}
         return msgspec.json.format(msgspec.json.encode(named), indent=2).decode()
-    parts = [f"{card.id}  ({card.layer})", card.title, "", *wrap(card.what, WIDTH)]
+    page = Page(width)
+    parts = [*page.row(f"{card.id}  ({card.layer})"), *page.row(card.title), "", *page.prose(_line(card.what))]
     if card.aliases:
-        parts += ["", f"Also called: {', '.join(card.aliases)}"]
-    parts += _section("How to confirm it", card.confirm)
-    parts += _section("Fix", card.fix)
-    parts += _section("Prevention", card.prevention)
-    parts += _section("Easily mistaken for", [f"{other.cause}: {other.tell_apart}" for other in card.mistaken_for])
+        parts += ["", *page.row(f"Also called: {', '.join(card.aliases)}")]
+    parts += _section(page, "How to confirm it", card.confirm)
+    parts += _section(page, "Fix", card.fix)
+    parts += _section(page, "Prevention", card.prevention)
+    parts += _section(
+        page, "Easily mistaken for", [f"{other.cause}: {other.tell_apart}" for other in card.mistaken_for]
+    )
     parts += ["", "What it looks like"]
     for signature in card.signatures:
         sample = signature.samples[0]
-        parts.append(
-            f"  {signature.role} {signature.strength:.2f}  {signature.id}  ({sample.program} {sample.versions})"
-        )
-        parts.append(indent(sample.text, "      "))
+        head = f"{signature.role} {signature.strength:.2f}  {signature.id}  ({sample.program} {sample.versions})"
+        parts += page.row(head, "  ")
+        for line in sample.text.splitlines():
+            parts += page.row(line, "      ")
     for name, link in (("Drill", card.drill), ("Audit check", card.check), ("Alert", card.alert)):
         why = link.none_because or "not written yet"
-        parts.append(f"{name}: {', '.join(link.ids) if link.ids else 'none: ' + why}")
-    parts += _section("References", card.references)
+        parts += page.row(f"{name}: {', '.join(link.ids) if link.ids else 'none: ' + why}")
+    parts += _section(page, "References", card.references)
     return "\n".join(parts)
 
 
-def render_card_list(cards: Sequence[Card], format_: str) -> str:
-    """Render the list of cards as text or JSON."""
+def render_card_list(cards: Sequence[Card], format_: str, *, width: int | None = None) -> str:
+    """Render the list of cards as text or JSON; `width` is that of the terminal, None where there is none."""
     if format_ == "json":
         rows = [CardRow(cause=card.id, layer=card.layer, title=card.title) for card in cards]
         listed = {"schema": LIST_SCHEMA, "causes": rows}
         return msgspec.json.format(msgspec.json.encode(listed), indent=2).decode()
-    width = max((len(card.id) for card in cards), default=0)
-    return "\n".join(f"{card.id:<{width}}  {card.title}" for card in cards)
+    page, longest = Page(width), max((len(card.id) for card in cards), default=0)
+    return "\n".join(line for card in cards for line in page.row(f"{card.id:<{longest}}  {card.title}"))
 
 
-def _section(title: str, items: Sequence[str]) -> list[str]:
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _section(page: Page, title: str, items: Sequence[str]) -> list[str]:
     if not items:
         return []
     lines = ["", title]
     for item in items:
-        lines += wrap(item, WIDTH, initial_indent="  - ", subsequent_indent="    ")
+        lines += page.prose(_line(item), "  - ")
     return lines

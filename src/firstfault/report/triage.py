@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,6 +9,7 @@ import msgspec
 from firstfault.model.redact import redact
 from firstfault.model.safe_text import safe_text
 from firstfault.model.vllm_memory import GIB
+from firstfault.report.page import Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,40 +18,46 @@ if TYPE_CHECKING:
 
 __all__ = ["render_triage"]
 
-WIDTH = 100
 LINE_WIDTH = 160
 MOST_GROUPS = 12
 MOST_RUNS = 8
 MOST_NAMES = 5
 
 
-def render_triage(report: TriageReport, format_: str) -> str:
-    """Render a report; `format_` is "text" or "json". Nothing in the result can act on a terminal or in CI."""
+def render_triage(report: TriageReport, format_: str, *, width: int | None = None) -> str:
+    """Render a report. Nothing in the result can act on a terminal or in CI.
+
+    Args:
+        report: What triage found.
+        format_: "text" or "json".
+        width: Columns of the terminal that the text is for; None for a file or a pipe.
+    """
     if format_ == "json":
         return msgspec.json.format(msgspec.json.encode(harmless(report)), indent=2).decode()
+    page = Page(width)
     lines: list[str] = []
     if report.verdict is not None:
-        lines += _headline(report.verdict)
+        lines += _headline(page, report.verdict)
     elif report.status == "healthy":
-        lines.append("HEALTHY  nothing in these lines is a fault, and they show the job at work")
+        lines += page.row("HEALTHY  nothing in these lines is a fault, and they show the job at work")
     else:
         lines.append("UNKNOWN  these lines do not say what failed")
     if report.unexplained:
-        lines += ["", "Complaints that no card knows", *_evidence(report.unexplained)]
-    lines += _ladder(report.ladder)
+        lines += ["", "Complaints that no card knows", *_evidence(page, report.unexplained)]
+    lines += _ladder(page, report.ladder)
     if report.verdict is not None:
-        lines += _advice(report.verdict)
+        lines += _advice(page, report.verdict)
     if report.transport is not None:
-        lines += _transport(report.transport)
-    lines += _serving(report.serving)
-    lines += _set_aside(report.set_aside)
+        lines += _transport(page, report.transport)
+    lines += _serving(page, report.serving)
+    lines += _set_aside(page, report.set_aside)
     for other in report.others:
-        lines += ["", f"Also, independent of it: {other.cause} ({other.confidence:.0%}): {safe(other.title)}"]
-        lines += _evidence(other.evidence[:2])
+        head = f"Also, independent of it: {other.cause} ({other.confidence:.0%}): {safe(other.title)}"
+        lines += ["", *page.row(head), *_evidence(page, other.evidence[:2])]
     if report.missing:
         lines += ["", "What would decide it" if report.status == "unknown" else "What would tell more"]
         for item in report.missing:
-            lines += _wrapped(f"{item.what}: {item.why}", "  - ")
+            lines += page.prose(safe(f"{item.what}: {item.why}"), "  - ")
             lines.append(f"      {item.command}")
     return "\n".join(lines)
 
@@ -76,13 +82,13 @@ def harmless(report: object) -> object:
     return walk(msgspec.to_builtins(report))
 
 
-def _headline(verdict: Verdict) -> list[str]:
-    lines = [f"FAULT  {verdict.cause}  layer {verdict.layer}  confidence {verdict.confidence:.2f}"]
-    lines += _wrapped(verdict.summary, "  ")
-    return [*lines, "", "Evidence", *_evidence(verdict.evidence)]
+def _headline(page: Page, verdict: Verdict) -> list[str]:
+    lines = page.row(f"FAULT  {verdict.cause}  layer {verdict.layer}  confidence {verdict.confidence:.2f}")
+    lines += page.prose(safe(verdict.summary), "  ")
+    return [*lines, "", "Evidence", *_evidence(page, verdict.evidence)]
 
 
-def _advice(verdict: Verdict) -> list[str]:
+def _advice(page: Page, verdict: Verdict) -> list[str]:
     lines: list[str] = []
     for title, items in (
         ("What follows from it", verdict.consequences),
@@ -94,33 +100,34 @@ def _advice(verdict: Verdict) -> list[str]:
         if items:
             lines += ["", title]
             for item in items:
-                lines += _wrapped(item, "  - ")
+                lines += page.prose(safe(item), "  - ")
     return lines
 
 
-def _evidence(items: Iterable[Evidence]) -> list[str]:
-    lines = []
+def _evidence(page: Page, items: Iterable[Evidence]) -> list[str]:
+    lines: list[str] = []
     for item in items:
         rank = f" rank {item.rank}" if item.rank is not None else ""
         time = f" at {item.time}" if item.entry is not None and item.time else ""
-        lines.append(f"  {item.role:<11}{safe(item.where)}{time}{rank}")
+        lines += page.row(f"{item.role:<11}{safe(item.where)}{time}{rank}", "  ")
         text = safe(item.text)
-        lines.append(f"    {text if len(text) <= LINE_WIDTH else text[: LINE_WIDTH - 1] + '…'}")
+        lines += page.row(text if len(text) <= LINE_WIDTH else text[: LINE_WIDTH - 1] + "…", "    ")
     return lines
 
 
-def _ladder(ladder: Ladder) -> list[str]:
+def _ladder(page: Page, ladder: Ladder) -> list[str]:
     if not ladder.groups:
         return []
-    lines = ["", "Ladder", "  " + " → ".join(ladder.rungs)]
+    lines = ["", "Ladder", *page.row(" → ".join(ladder.rungs), "  ")]
     for group in sorted(ladder.groups, key=_size, reverse=True)[:MOST_GROUPS]:
         runs = [str(first) if first == last else f"{first}-{last}" for first, last in group.ranks]
         ranks = ", ".join(runs[:MOST_RUNS]) + (", …" if len(runs) > MOST_RUNS else "")
         who = f"rank {ranks}" if _size(group) == 1 else f"{_size(group):,} ranks ({ranks})"
         stop = f"stopped at {group.stopped_at}" if group.stopped_at else "went through"
-        lines.append(f"  {who}: reached {group.reached or 'nothing'}, {stop}: {safe(group.why)}")
+        lines += page.row(f"{who}: reached {group.reached or 'nothing'}, {stop}: {safe(group.why)}", "  ")
     if len(ladder.groups) > MOST_GROUPS:
-        lines.append(f"  and {len(ladder.groups) - MOST_GROUPS:,} smaller groups (all of them with --format json)")
+        more = f"and {len(ladder.groups) - MOST_GROUPS:,} smaller groups (all of them with --format json)"
+        lines += page.row(more, "  ")
     return lines
 
 
@@ -128,16 +135,16 @@ def _size(group: LadderGroup) -> int:
     return sum(last - first + 1 for first, last in group.ranks)
 
 
-def _transport(transport: Transport) -> list[str]:
+def _transport(page: Page, transport: Transport) -> list[str]:
     lines = ["", f"Transport: {transport.chosen or 'not chosen yet'}"]
     for option in transport.considered:
         mark = "used" if option.used else "no  "
         where = f"  [{safe(option.evidence.where)}]" if option.evidence else ""
-        lines.append(f"  {mark}  {option.name:<14} {option.why}{where}")
+        lines += page.row(f"{mark}  {option.name:<14} {option.why}{where}", "  ")
     return lines
 
 
-def _serving(servers: Iterable[Serving]) -> list[str]:
+def _serving(page: Page, servers: Iterable[Serving]) -> list[str]:
     """The numbers of each vLLM server: what it asks for, what the model and the memory allow."""
     lines: list[str] = []
     for item in servers:
@@ -153,11 +160,11 @@ def _serving(servers: Iterable[Serving]) -> list[str]:
             largest += f" ({item.safe} whatever the log rounded off)"
         unknown = f"the largest length is not known: {item.unknown}" if item.unknown and not largest else ""
         said = "; ".join(filter(None, [*facts, largest, unknown]))
-        lines += [f"  {safe(item.source)}", *_wrapped(said, "    ")]
+        lines += [f"  {safe(item.source)}", *page.prose(safe(said), "    ")]
     return ["", "vLLM", *lines] if lines else []
 
 
-def _set_aside(items: Iterable[SetAside]) -> list[str]:
+def _set_aside(page: Page, items: Iterable[SetAside]) -> list[str]:
     """What was not taken as output of a run, by kind; the names of the first few."""
     kinds: dict[str, list[str]] = {}
     for item in items:
@@ -166,18 +173,5 @@ def _set_aside(items: Iterable[SetAside]) -> list[str]:
     lines: list[str] = []
     for reason, names in kinds.items():
         more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
-        lines += _wrapped(f"{reason}: {', '.join(names[:MOST_NAMES])}{more}", "  - ")
+        lines += page.prose(safe(f"{reason}: {', '.join(names[:MOST_NAMES])}{more}"), "  - ")
     return ["", "Set aside: no run printed it", *lines] if lines else []
-
-
-def _wrapped(text: str, bullet: str) -> list[str]:
-    indent = " " * len(bullet)
-    # Paths and ids stay whole, so that they can be copied.
-    return wrap(
-        safe(text),
-        WIDTH,
-        initial_indent=bullet,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-        break_long_words=False,
-    ) or [bullet]

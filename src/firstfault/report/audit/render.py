@@ -31,11 +31,14 @@ _WRITERS: dict[str, _Writer] = {
 FORMATS = tuple(_WRITERS)
 
 
-def render_audit(report: AuditReport, texts: Mapping[str, str], form: str) -> str:
+def render_audit(report: AuditReport, texts: Mapping[str, str], form: str, *, width: int | None = None) -> str:
     """Return the report as text of one of `FORMATS`.
 
     Args:
         texts: Text of each audited file by the path used in the report (code frames); may be empty.
         form: One of `FORMATS`.
+        width: Columns of the terminal that the text is for; None for a file or a pipe.
     """
+    if form == "text":
+        return render_text(report, texts, width=width)
     return _WRITERS[form](report, texts)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping
 
 from firstfault.model.audit import AuditReport, Finding
 from firstfault.model.safe_text import safe_text
+from firstfault.report.page import Page
 
 __all__ = ["printable", "render_text"]
 
@@ -20,23 +20,25 @@ def printable(text: str) -> str:
     return safe_text(" ".join(text.splitlines()))
 
 
-def render_text(report: AuditReport, texts: Mapping[str, str]) -> str:
-    """Return the report as plain text."""
+def render_text(report: AuditReport, texts: Mapping[str, str], *, width: int | None = None) -> str:
+    """Return the report as plain text; `width` is that of the terminal, None where there is none."""
+    page = Page(width, prose=_WIDTH)
     lines: list[str] = []
     sources = _Sources(texts)
     for finding in report.findings:
         if finding.result != "pass" and not finding.suppressed:
-            lines.extend(_finding(finding, sources))
+            lines.extend(_finding(page, finding, sources))
             lines.append("")
-    lines.extend(f"unreadable: {printable(problem.message)}" for problem in report.problems)
-    lines.extend(
+    remarks = [f"unreadable: {printable(problem.message)}" for problem in report.problems]
+    remarks += [
         f"suppression of {printable(note.check)} at {printable(note.path)}:{note.line}: {note.why}"
         for note in report.suppression_notes
-    )
-    lines.extend(f"note: {printable(note)}" for note in report.notes)
+    ]
+    remarks += [f"note: {printable(note)}" for note in report.notes]
+    lines.extend(line for remark in remarks for line in page.row(remark))
     if lines and lines[-1]:
         lines.append("")
-    lines.append(_summary(report))
+    lines.extend(page.row(_summary(report)))
     # Once more over the whole: wrapping may have put something at the beginning of a line.
     return safe_text("\n".join(lines))
 
@@ -54,21 +56,17 @@ class _Sources:
         return self._lines[path]
 
 
-def _finding(finding: Finding, sources: _Sources) -> Iterator[str]:
+def _finding(page: Page, finding: Finding, sources: _Sources) -> Iterator[str]:
     head = f"{finding.result.upper()} {finding.severity} {finding.check} [{finding.layer}]"
-    yield f"{head}  {printable(finding.path)}:{finding.line}"
-    yield f"  {printable(finding.subject)}"
-    yield from _wrapped(printable(finding.message), "  ")
-    yield from _frame(finding, sources.lines(finding.path))
+    yield from page.row(f"{head}  {printable(finding.path)}:{finding.line}")
+    yield from page.row(printable(finding.subject), "  ")
+    yield from page.prose(printable(finding.message), "  ")
+    yield from _frame(page, finding, sources.lines(finding.path))
     if finding.fix:
-        yield from _wrapped(f"fix: {printable(finding.fix)}", "  ")
+        yield from page.prose(f"fix: {printable(finding.fix)}", "  ")
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
-
-
-def _frame(finding: Finding, lines: list[str]) -> Iterator[str]:
+def _frame(page: Page, finding: Finding, lines: list[str]) -> Iterator[str]:
     """Yield the source lines around the finding, the finding's own marked."""
     if not lines:
         return
@@ -77,7 +75,9 @@ def _frame(finding: Finding, lines: list[str]) -> Iterator[str]:
     width = len(str(last))
     for number in range(first, last + 1):
         mark = ">" if number == finding.line else " "
-        yield f"  {mark} {number:>{width}} | {printable(lines[number - 1])[:_WIDTH]}"
+        text = printable(lines[number - 1])
+        shown = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
+        yield from page.row(f"{mark} {number:>{width}} | {shown}", "  ")
 
 
 def _summary(report: AuditReport) -> str:
