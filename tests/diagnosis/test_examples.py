@@ -32,6 +32,7 @@ EXPECTED = {
     "nccl-rank-exception": "workload.rank.exception",
     "nccl-rank-killed": "workload.signal.killed",
     "nccl-straggler": "workload.collective.straggler",
+    "nccl-packet-loss": "network.link.degraded",
     "rendezvous-cut": "network.c10d.unreachable",
     "sg-block": "network.c10d.unreachable",
 }

@@ -82,6 +82,28 @@ def test_copied_from_chats_and_pages(tmp_path, copied):
     assert [item.line for item in verdict.evidence] == [item.line for item in expected.evidence]
 
 
+COLOURED = (
+    "\x1b[1;31mRuntimeError\x1b[0m: \x1b[31mshape '[2, 3]' is invalid for input of size 4\x1b[0m\n"
+    "\x1b[32mINFO\x1b[0m: rate over [5m] done\n"
+)
+
+
+@pytest.mark.parametrize("escape", ["", "#033", "^[", "\\033", "\\x1b", "\\u001b", "ESC", "\u241b"])
+def test_colours_that_became_text(tmp_path, escape):
+    """A page drops the escape character, rsyslog and `cat -v` write it out; the verdict is that of the log."""
+    (tmp_path / "log").write_text(COLOURED)
+    (tmp_path / "paste").write_text(COLOURED.replace("\x1b", escape), "utf-8")
+    expected, found = (triage([tmp_path / name]).verdict for name in ("log", "paste"))
+    assert (found.cause, found.confidence) == (expected.cause, expected.confidence)
+    assert "RuntimeError: shape" in found.evidence[0].text
+
+
+@pytest.mark.parametrize("text", ["increase(x[5m]) and y[1m]\n", "a[0m] b\n", "rate(errors[1h])\n"])
+def test_durations_are_no_colours(text):
+    """Prometheus writes minutes in brackets."""
+    assert mend_paste(text.encode()) == text.encode()
+
+
 def test_any_bytes_keep_their_length_and_lines():
     """Whatever comes in: as long as before, and no line begins elsewhere unless it was joined."""
     source = random.Random(5)
@@ -97,6 +119,8 @@ def test_any_bytes_keep_their_length_and_lines():
         b"ab ",
         b"|",
         b"  ",
+        b"[0m",
+        b"^[[31m",
     ]
     for _ in range(500):
         data = b"".join(source.choice(pool) for _ in range(source.randint(0, 60)))

@@ -53,6 +53,18 @@ def _stuck_in_init(facts: Facts) -> list[Observation]:
     return [derived(stuck[0], cause, "init-start-without-complete", 0.4)]
 
 
+def _slow_bootstrap(facts: Facts) -> list[Observation]:
+    """All ranks had checked in, yet handing their addresses around took tens of seconds, and no step came after.
+
+    A rank that starts late is waited for before that ("recv"). What the ring sends is a hundred bytes for each rank:
+    on a sound network it takes milliseconds, with thousands of ranks a few seconds.
+    """
+    slow = facts.signals.get("nccl.bootstrap-slow")
+    if not slow or facts.has("job.step", "job.sum", "job.finished", "vllm.serving"):
+        return []
+    return [derived(slow[0], "network.link.degraded", "slow-bootstrap", 0.45)]
+
+
 def _never_arrived(facts: Facts) -> list[Observation]:
     """Ranks whose last enqueued work is behind that of their peers in one group never came to the collective."""
     for last in _last_enqueued(facts).values():
@@ -335,6 +347,7 @@ def _preempted_as_stated(facts: Facts) -> list[Observation]:
 
 _RULES = (
     _stuck_in_init,
+    _slow_bootstrap,
     _never_arrived,
     _came_late,
     _cut_after_init,

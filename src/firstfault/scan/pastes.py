@@ -1,4 +1,4 @@
-"""What copying does to a text: no-break spaces, typographic quotes, HTML entities, lines cut at a terminal's width.
+"""What copying does to a text: no-break spaces, typographic quotes, HTML entities, colours as text, cut lines.
 
 Undone without moving the start of any line, so that line numbers and offsets stay those of the file: what becomes
 shorter is filled up with blanks at the end of the line.
@@ -24,6 +24,12 @@ _TYPOGRAPHY = {
 _TYPOGRAPHIC = re.compile("[" + "".join(_TYPOGRAPHY) + "]")
 _ENTITIES = {b"&lt;": b"<", b"&gt;": b">", b"&amp;": b"&", b"&quot;": b'"', b"&#39;": b"'", b"&nbsp;": b" "}
 _ENTITY = re.compile(b"|".join(_ENTITIES))
+# Colours whose escape character was lost on the way, or is written out: by rsyslog, `cat -v`, JSON, a web page. A text
+# with colours takes them back somewhere; without that, "[5m" may be five minutes.
+_COLOURS_END = (b"[0m", b"[39m", b"[m", b"[00m")
+_COLOUR = re.compile(
+    rb"(?:(?:\x1b|#033|\^\[|\\(?:033|e|x1[bB]|u001[bB])|ESC|\xe2\x90\x9b)\[[\d;]{0,16}[mK]|\[\d{1,3}(?:;\d{1,3}){0,4}m(?!\]))"
+)
 _GAP = re.compile(r" {2,}|\|")
 _DIGITS = re.compile(r"\d+")
 
@@ -34,6 +40,8 @@ def mend_paste(data: bytes) -> bytes:
         data = b"\n".join(_plain(line) for line in data.split(b"\n"))
     if b"&" in data:
         data = b"\n".join(_without_entities(line) for line in data.split(b"\n"))
+    if any(end in data for end in _COLOURS_END):
+        data = b"\n".join(_COLOUR.sub(b"", line).ljust(len(line)) for line in data.split(b"\n"))
     return _unwrapped(data)
 
 
