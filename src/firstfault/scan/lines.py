@@ -56,7 +56,7 @@ class _Place(NamedTuple):
     text: str
     line: int | None
     offset: int | None
-    fields: dict[str, str]
+    fields: dict[str, str | None]
     prefix: Prefix
     given: TextLine | None
 
