@@ -87,6 +87,16 @@ def test_a_missing_path_is_named_and_the_others_are_read():
     assert "/nowhere/at/all" in report["problems"][0]
 
 
+def test_a_rank_is_named_only_where_a_line_tells_one(tmp_path):
+    """What Slurm or Kubernetes says of a node or a Pod is about the job."""
+    log = tmp_path / "events"
+    log.write_text("0/8 nodes are available: 8 Insufficient nvidia.com/gpu. preemption: not eligible.\n")
+    assert json.loads(firstfault("triage", log, "--format", "json").stdout)["ladder"]["groups"][0]["ranks"] == []
+    text = firstfault("triage", log).stdout.decode()
+    assert "the job: reached admitted, stopped at scheduled" in text
+    assert "rank" not in text.partition("Ladder")[2].partition("Confirm")[0]
+
+
 def test_json_of_the_contract(tmp_path):
     """Every field of the contract is there, and --output writes the same to a file."""
     target = tmp_path / "report.json"

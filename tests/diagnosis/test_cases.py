@@ -120,10 +120,12 @@ class TestWhatAFileWasMadeFor:
             "logging.cc:43] The engine plan file is not compatible with this version of TensorRT, expecting 5.1.2 got 5.1.5.",
         ],
     )
-    def test_engine_of_another_gpu_or_version_is_its_own_cause(self, line):
+    def test_engine_of_another_gpu_or_version(self, line):
         """The server's words that the model was not loaded follow from it."""
         loaded = "I0530 23:11:46.3 1 model_lifecycle.cc:621] failed to load 'llama' version 1: Internal: unable to create TensorRT engine\n"
-        assert triage({"triton.log": f"{line}\n{loaded}"}).verdict.cause == "workload.trtllm.engine-mismatch"
+        verdict = triage({"triton.log": f"{line}\n{loaded}"}).verdict
+        assert verdict.cause == "workload.cuda.arch-mismatch"
+        assert verdict.title == "The TensorRT engine was built for another GPU or another version"
 
     def test_mig_layout_that_was_applied_after_the_managers_own_check_is_healthy(self):
         """The manager asserts the layout first: that it is not there yet is why it goes on."""

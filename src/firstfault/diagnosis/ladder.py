@@ -6,28 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model import Ladder, LadderGroup, Observation, Role
+from firstfault.model.ranks import rank_ranges
 
 if TYPE_CHECKING:
     from firstfault.catalogue import Catalogue, Rung
     from firstfault.diagnosis.facts import Facts, Writer
 
-__all__ = ["WENT_QUIET", "build_ladder", "ranges"]
+__all__ = ["WENT_QUIET", "build_ladder"]
 
 WENT_QUIET = "it went quiet: nothing that it printed says why"
 """Why a rank stopped whose own lines do not tell; its rung is the next one above what it surely reached."""
 
 _AGENTS = "agent-rendezvous"
-
-
-def ranges(ranks: list[int]) -> list[list[int]]:
-    """Collapse ranks into inclusive ranges: [0, 1, 2, 7] → [[0, 2], [7, 7]]."""
-    out: list[list[int]] = []
-    for rank in sorted(set(ranks)):
-        if out and rank == out[-1][1] + 1:
-            out[-1][1] = rank
-        else:
-            out.append([rank, rank])
-    return out
 
 
 def build_ladder(facts: Facts, catalogue: Catalogue, cause: str | None) -> Ladder:
@@ -42,10 +32,10 @@ def build_ladder(facts: Facts, catalogue: Catalogue, cause: str | None) -> Ladde
     builder = _Fates(facts, catalogue, [rung.id for rung in rungs], {rung.id: rung.title for rung in rungs}, cause)
     fates: dict[_Fate, list[int]] = {}
     for writer in facts.ranks or facts.writers[:1]:
-        fates.setdefault(builder.of(writer), []).append(writer.rank if writer.rank is not None else 0)
+        fates.setdefault(builder.of(writer), []).extend([] if writer.rank is None else [writer.rank])
     groups = [
-        LadderGroup(ranks=ranges(ranks), reached=fate.reached, stopped_at=fate.stopped_at, why=fate.why)
-        for fate, ranks in sorted(fates.items(), key=lambda item: min(item[1]))
+        LadderGroup(ranks=rank_ranges(ranks), reached=fate.reached, stopped_at=fate.stopped_at, why=fate.why)
+        for fate, ranks in sorted(fates.items(), key=lambda item: item[1][:1])
     ]
     return Ladder(rungs=builder.names, groups=groups)
 

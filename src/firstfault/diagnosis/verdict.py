@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from firstfault.diagnosis.arithmetic import fit_advice, vllm_fit
 from firstfault.diagnosis.derived import DERIVED
 from firstfault.diagnosis.formula import formula
-from firstfault.diagnosis.ladder import ranges
 from firstfault.diagnosis.xid import recovery_action
 from firstfault.model import Observation, RuledOut, Transport, Verdict
+from firstfault.model.ranks import rank_ranges
 
 if TYPE_CHECKING:
     from firstfault.catalogue import Card, Catalogue
@@ -97,7 +97,7 @@ def _details(candidate: Candidate) -> list[str]:
 
 def _spell(ranks: list[int]) -> str:
     """Ranks in words: "0-3, 7", and how many more where there are many runs."""
-    runs = [str(a) if a == b else f"{a}-{b}" for a, b in ranges(ranks)]
+    runs = [str(a) if a == b else f"{a}-{b}" for a, b in rank_ranges(ranks)]
     more = f" and {len(runs) - MOST_RUNS} more runs of ranks" if len(runs) > MOST_RUNS else ""
     return ", ".join(runs[:MOST_RUNS]) + more
 

@@ -77,7 +77,7 @@ class LadderGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Ranks that climbed to the same rung and stopped for the same reason.
 
     Attributes:
-        ranks: Inclusive ranges, `[[0, 3], [7, 7]]`.
+        ranks: Inclusive ranges, `[[0, 3], [7, 7]]`; empty where no line tells a rank.
         reached: The last rung that they are known to have reached, or None.
         stopped_at: The rung on which they stopped; None when they finished.
         why: One sentence.

@@ -189,7 +189,7 @@ def _ladder(page: _Page, ladder: Ladder) -> None:
     for group in ladder.groups:
         ranks = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in group.ranks)
         steps = _climbed(page, ladder.rungs, group)
-        page.lines.append(f"  rank {ranks}  {steps}")
+        page.lines.append(f"  {f'rank {ranks}' if ranks else 'the job'}  {steps}")
         page.say(group.why, "      ")
 
 

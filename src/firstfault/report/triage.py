@@ -122,7 +122,8 @@ def _ladder(page: Page, ladder: Ladder) -> list[str]:
     for group in sorted(ladder.groups, key=_size, reverse=True)[:MOST_GROUPS]:
         runs = [str(first) if first == last else f"{first}-{last}" for first, last in group.ranks]
         ranks = ", ".join(runs[:MOST_RUNS]) + (", …" if len(runs) > MOST_RUNS else "")
-        who = f"rank {ranks}" if _size(group) == 1 else f"{_size(group):,} ranks ({ranks})"
+        size = _size(group)
+        who = f"{size:,} ranks ({ranks})" if size > 1 else f"rank {ranks}" if size else "the job"
         stop = f"stopped at {group.stopped_at}" if group.stopped_at else "went through"
         lines += page.row(f"{who}: reached {group.reached or 'nothing'}, {stop}: {safe(group.why)}", "  ")
     if len(ladder.groups) > MOST_GROUPS:
