@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from firstfault.diagnosis.derived import DERIVED
+from firstfault.diagnosis.objects import Excuses, about, are_different, is_later
 from firstfault.model import Observation, Role
 
 if TYPE_CHECKING:
@@ -67,26 +68,45 @@ def weigh(facts: Facts, derived: Iterable[Observation]) -> list[Candidate]:
     candidates = []
     for cause, items in by_cause.items():
         weights: dict[str, float] = {}
+        excuses = Excuses([item for item in items if item.role is Role.EXONERATING])
+        unexcused: dict[str, float] = {}
+        standing: list[Observation] = []
         for item in items:
             if item.role in (Role.ROOT, Role.CONSEQUENCE):
                 writer = writers.get((item.rank, "" if item.rank is not None else item.source))
-                weight = item.strength * _survival(item, writer, facts)
+                survival = _survival(item, writer, facts)
+                weight = item.strength * survival
                 if item.order is not None and ran.get(item.source, item.order) < item.order:
                     weight *= ALREADY_PAST if facts.rungs.get(item.signature) in START_RUNGS else 1
                 weight *= AFTERMATH if item.role is Role.CONSEQUENCE else 1
                 weights[item.signature] = max(weights.get(item.signature, 0.0), weight)
+                if not excuses.hear(item):
+                    standing += [item] * (survival == 1)
+                    unexcused[item.signature] = max(unexcused.get(item.signature, 0.0), weight)
         if not weights:
             continue
-        support = _combine(weights.values())
         context = len({item.signature for item in items if item.role is Role.CONTEXT})
-        support = 1 - (1 - support) * (1 - 0.1 * min(context, 3))
-        for item in items:
-            if item.role is Role.EXONERATING:
-                support *= 1 - item.strength
-        roots = sorted((item for item in items if item.role is Role.ROOT), key=_position)
+        support = _in_context(_combine(weights.values()), context) * excuses.doubt()
+        if unexcused:
+            support = max(support, _in_context(_combine(unexcused.values()), context))
+        roots = sorted(_of_whom(items, standing), key=_position)
         others = [item for item in items if item.role in (Role.CONSEQUENCE, Role.CONTEXT)]
         candidates.append(Candidate(cause, support, roots, others))
     return sorted(candidates, key=lambda one: (-one.support, one.cause))
+
+
+def _of_whom(items: list[Observation], standing: list[Observation]) -> list[Observation]:
+    """The roots to cite: where some Pods or nodes got past the fault and others did not, those of the others."""
+    roots = [item for item in items if item.role is Role.ROOT]
+    stuck = {about(item) for item in standing if item.role is Role.ROOT}
+    if not stuck or None in stuck:
+        return roots
+    return [item for item in roots if about(item) is None or about(item) in stuck]
+
+
+def _in_context(support: float, context: int) -> float:
+    """A little more for each kind of line that goes with the cause."""
+    return 1 - (1 - support) * (1 - 0.1 * min(context, 3))
 
 
 def _position(item: Observation) -> tuple[str, int, str]:
@@ -115,9 +135,28 @@ def _first_work(facts: Facts) -> dict[str, int]:
 def _ready_again(item: Observation, facts: Facts) -> bool:
     """Whether the node said further down that it is ready: it only started, or came back."""
     return any(
-        seen.source == item.source and (seen.order or 0) > (item.order or 0)
+        seen.source == item.source and (seen.order or 0) > (item.order or 0) and not are_different(seen, item)
         for seen in facts.signals.get("ordinary.node-ready", ())
     )
+
+
+def _is_below(line: Observation, item: Observation) -> bool:
+    """Whether a line is further down in the same source."""
+    if line.order is None or item.order is None:
+        return False
+    return line.source == item.source and line.order > item.order
+
+
+def _is_past(writer: Writer, rung: str, item: Observation) -> bool:
+    """Whether a writer, of Pods the same one as far as the lines tell, got to a rung after a fault."""
+    objects = writer.passed.get(rung)
+    if objects is None:
+        return _is_below(writer.reached[rung], item)
+    named = about(item)
+    if named in objects and named is not None:
+        return is_later(objects[named], item)
+    lines = objects.values() if named is None or named.kind != "pod" else [objects[None]] if None in objects else []
+    return any(_is_below(line, item) and not are_different(line, item) for line in lines)
 
 
 def _survival(item: Observation, writer: Writer | None, facts: Facts) -> float:
@@ -131,9 +170,8 @@ def _survival(item: Observation, writer: Writer | None, facts: Facts) -> float:
     if item.cause == "infra.node.notready" and _ready_again(item, facts):
         return RECOVERED
     height = facts.order.get(facts.rungs.get(item.signature, ""))
-    for rung, line in writer.reached.items():
-        later = line.source == item.source and line.order is not None and line.order > item.order
-        if later and height is not None and facts.order[rung] >= height:
+    for rung in writer.reached:
+        if height is not None and facts.order[rung] >= height and _is_past(writer, rung, item):
             return RECOVERED_STRONG if item.strength >= STRONG else RECOVERED
     last_good = max(
         (

@@ -7,15 +7,20 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from firstfault.diagnosis.objects import Named, about
 from firstfault.model import Observation, Role
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from firstfault.catalogue import Catalogue
     from firstfault.diagnosis.walls import Joined
 
 __all__ = ["Facts", "Writer", "gather_facts"]
 
 _SIGNAL = "signal/"
+# Where objects of the cluster stand, each for itself. What counts is the last word of each.
+_POD_RUNGS = frozenset({"admitted", "scheduled", "image", "started", "ready"})
 # What a node says of itself: it speaks against a fault of the node, but shows no job at work.
 _NODE_ONLY = frozenset({"health.nvidia-smi"})
 # Lines of documents, which nobody printed: their source takes no part in the job.
@@ -30,6 +35,7 @@ class Writer:
         rank: Global rank, or None.
         source: First source in which it was seen.
         reached: Rung → first line that shows it standing there.
+        passed: Rung of a Pod → the last line of each object that shows it there.
         trying: Rung → last line that shows it working there.
         faults: Root observations that it printed.
         complains: Whether it printed any other line of a fault.
@@ -38,6 +44,7 @@ class Writer:
     rank: int | None
     source: str
     reached: dict[str, Observation] = field(default_factory=dict)
+    passed: dict[str, dict[Named | None, Observation]] = field(default_factory=dict)
     trying: dict[str, Observation] = field(default_factory=dict)
     faults: list[Observation] = field(default_factory=list)
     complains: bool = False
@@ -47,6 +54,16 @@ class Writer:
         """The first line of a signal, or None."""
         found = self.signals.get(signal)
         return found[0] if found else None
+
+    def stood_on(self, rung: str) -> Iterable[Observation]:
+        """The lines that show it on a rung which it reached: the first one; of Pods the last one of each object."""
+        return self.passed[rung].values() if rung in self.passed else (self.reached[rung],)
+
+    def reach(self, rung: str, line: Observation) -> None:
+        """Take in a line that shows it on a rung."""
+        self.reached.setdefault(rung, line)
+        if rung in _POD_RUNGS:
+            self.passed.setdefault(rung, {})[about(line)] = line
 
 
 @dataclass
@@ -169,7 +186,7 @@ def gather_facts(observations: list[Observation], catalogue: Catalogue) -> Facts
             signals[signal.id].append(item)
             writer.signals[signal.id].append(item)
             if signal.rung and signal.state == "reached":
-                writer.reached.setdefault(signal.rung, item)
+                writer.reach(signal.rung, item)
             elif signal.rung:
                 writer.trying[signal.rung] = item
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from firstfault.diagnosis.objects import are_different
 from firstfault.model import Ladder, LadderGroup, Observation, Role
 from firstfault.model.ranks import rank_ranges
 
@@ -79,12 +80,16 @@ class _Fates:
 
     def of(self, writer: Writer) -> _Fate:
         """Place one participant."""
-        heights = [self.names.index(rung) for rung in writer.reached if rung in self.names]
+        fault = self._stopping_line(writer)
+        heights = [
+            self.names.index(rung)
+            for rung in writer.reached
+            if rung in self.names and not (fault and all(are_different(line, fault) for line in writer.stood_on(rung)))
+        ]
         start = self.names.index("process") if "process" in self.names else -1
         reached = max(heights, default=start)
         if "process" in self.names and any(name.startswith(("job.", "world.")) for name in writer.signals):
             reached = max(reached, start)
-        fault = self._stopping_line(writer)
         stop = self._on_this_ladder(self._stop_of(writer, fault)) if fault else ""
         if stop in self.names and not heights:
             reached = max(reached, self.names.index(stop) - 1)

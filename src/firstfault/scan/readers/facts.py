@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from firstfault.scan.readers.joint import JointAnalysis
     from firstfault.scan.readers.json_values import Places
 
-__all__ = ["Context", "items", "mapping", "mappings", "name_of", "one_of", "text_of"]
+__all__ = ["Context", "items", "mapping", "mappings", "name_of", "one_of", "subject_of", "text_of"]
 
 MAX_TEXT = 16_000
 MAX_BITS = 128  # no number that means anything is larger, and Python refuses to print much larger ones
@@ -85,6 +85,17 @@ class Context:
                 yield TextLine(
                     text=text[:MAX_TEXT].rstrip(), line=line, offset=offset, time=when, stream=stream, rank=rank
                 )
+
+
+def subject_of(fact: str) -> str:
+    """Return `Kind/namespace/name` of an event's canonical line, as its stream; "" for all other lines.
+
+    Of equal lines of one stream only the first and the last are kept: each object needs its own.
+    """
+    if not fact.startswith("event "):
+        return ""
+    subject = fact.split(" ", 4)[3:4]
+    return subject[0].rstrip(":") if subject and "/-/-" not in subject[0] else ""
 
 
 def mapping(value: Any, *keys: str) -> dict[str, Any]:

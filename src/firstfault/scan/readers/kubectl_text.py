@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from firstfault.model import TextLine
 from firstfault.scan.readers.base import BEGINNING, HEAD_IS_ALL, iter_lines
+from firstfault.scan.readers.facts import subject_of
 from firstfault.scan.readers.kubectl_describe import DescribeParser
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class KubectlTextReader:
                 facts = describe.line(text)
             for fact in (text,) if facts is None else facts:
                 if fact.strip():
-                    yield TextLine(text=fact, line=number, offset=offset)
+                    yield TextLine(text=fact, line=number, offset=offset, stream=subject_of(fact))
         for fact in describe.finish():
             yield TextLine(text=fact)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from firstfault.scan.readers import kubernetes_network as network
 from firstfault.scan.readers.base import RawLine
-from firstfault.scan.readers.facts import Context, mapping, mappings, one_of, text_of
+from firstfault.scan.readers.facts import Context, mapping, mappings, one_of, subject_of, text_of
 from firstfault.scan.readers.monitoring import OPERATOR_PARTS, monitoring_facts
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _event(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
     time = one_of(value, "firstTimestamp", "eventTime", "deprecatedFirstTimestamp", "lastTimestamp")
     if time is None:
         time = mapping(value, "metadata").get("creationTimestamp")
-    yield from context.print(head, one_of(value, "message", "note"), time=time)
+    yield from context.print(head, one_of(value, "message", "note"), time=time, stream=subject_of(head))
 
 
 def _pod(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
