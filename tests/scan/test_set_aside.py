@@ -99,6 +99,11 @@ DOCUMENTS = {
     "terraform-source": f'variable "x" {{\n  description = "{FALLEN}"\n}}\nresource "a" "b" {{\n  x = 1\n}}\n',
     "shell-script": f"#!/usr/bin/env bash\nset -eu\ngrep -q '{FALLEN}' /var/log/kern.log\n",
     "binary": "\x7fELF\x02\x01\x01" + FALLEN,
+    "log-rules": json.dumps({"plugin": "kmsg", "logPath": "/dev/kmsg", "rules": [{"reason": "Xid", "pattern": FALLEN}]}),
+    "conversation": json.dumps({"messages": [{"role": "user", "content": f"What does {FALLEN} mean?"}]}),
+    "data-set": f'id,question,answer\n1,"What does {FALLEN} mean?","the GPU is gone"\n',
+    "ticket": f"GPU-12 lost a GPU\nStatus: CLOSED\nComment by ann: it printed {FALLEN} Replaced.\n",
+    "history": f"commit 0d5e1f2\nAuthor: Ann <a@b.c>\nDate:   Tue Nov 3 02:14:07 2026 +0000\n\n    Look for {FALLEN}\n",
 }  # fmt: skip
 
 
@@ -111,6 +116,27 @@ def test_a_document_is_no_evidence_of_a_fault(tmp_path, kind):
     (aside,) = report.set_aside
     assert (aside.kind, aside.name) == (kind, str(tmp_path / "file"))
     assert aside.why
+
+
+SHORT = {
+    "Python": f'import logging\nLOOK_FOR = [\n    "{FALLEN}",\n]\ndef check(line):\n    if line in LOOK_FOR:\n        raise ValueError(line)\n',
+    "C": f'#include <nccl.h>\nstatic ncclResult_t f() {{\n  printf("{FALLEN}\\n");\n  return ncclSystemError;\n}}\n',
+    "Rust": f'fn main() {{\n    println!("{FALLEN}");\n}}\n',
+    "JavaScript": f'const x = require("fs");\nfunction f(y) {{\n  return y.includes("{FALLEN}");\n}}\n',
+    "a runbook by its title": f"Runbook: GPUs\n\nDrain the node on\n{FALLEN}\n",
+    "a runbook by its entries": f"GPUs\n\nSymptom:\n  {FALLEN}\nAction:\n  drain\n\nSymptom:\n  RuntimeError: CUDA out of memory\nAction:\n  a smaller batch\n",
+    "the report of an incident": f"Postmortem 2026-10-02\n\nImpact: 3 h.\nRoot cause: at 02:14 node-3 printed\n{FALLEN}\nWe replaced it.\n",
+    "rules for Loki in JSON": json.dumps({"groups": [{"name": "a", "rules": [{"alert": "A", "expr": "x > 0", "annotations": {"summary": FALLEN}}]}]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_short_document_is_none_the_less_one(tmp_path, name):
+    """Ten lines of source code have few marks: no line of them could be output."""
+    (tmp_path / "file").write_text(SHORT[name])
+    report = triage([tmp_path])
+    assert report.status == "unknown"
+    assert len(report.set_aside) == 1
 
 
 @pytest.mark.parametrize("name", ["kern.log", "README.md", "rules.yaml", "watch.py"])
@@ -197,6 +223,12 @@ PASTES = {
     "an incident": GUIDE.replace("## Other codes", "## Timeline"),
     "a page with fewer headings": GUIDE.replace("## Other codes", "More:").replace("## What should I do", "What to do"),
     "quoted mail": "> # Hi\n>\n> " + KERNEL,
+    "a few words": "Hi, my job fails with:\n" + FALLEN + "\nAny idea?\n",
+    "a short script, then what it printed": "import torch\nX_SIZE = 4\ndef f():\n    return 1\nf()\n" + FALLEN + "\n",
+    "the last commit, then what the job printed": "commit 0d5e1f2\nAuthor: A <a@b.c>\nDate:   Tue Nov 3\n\n    Fix\n\n" + FALLEN + "\n",
+    "one symptom and one action": "Symptom:\n" + FALLEN + "\nAction:\nreboot\n",
+    "an incident with its log": "Postmortem\n\n" + KERNEL * 6,
+    "a request that failed": json.dumps({"level": "error", "messages": [{"role": "user", "content": "Hi"}], "error": FALLEN}) + "\n",
 }  # fmt: skip
 
 
@@ -242,13 +274,18 @@ HOSTILE = [
     "{\n",
     "\n}",
     "> > ",
+    "a a( ",
+    "x, ",
+    '"level" ',
+    "Symptom:\n",
+    "commit 0d5e1f2\n",
 ]
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_a_hostile_file_is_told_in_linear_time(piece):
     """A page of blank lines took half a minute once: every mark of every format meets every piece here."""
-    marks = "# A\n\n`x` [a](b)\nexpr: x\nscrape_configs:\n.PHONY: x\nid: a.b\npattern: x\ncause: x\njobs:\n{{ x\nFROM x\nfn x\n"
+    marks = "# A\n\n`x` [a](b)\nexpr: x\nscrape_configs:\n.PHONY: x\nid: a.b\npattern: x\ncause: x\njobs:\n{{ x\nFROM x\nfn x\nSymptom: x\n"
     found = document_in((marks + piece * 50_000)[:98_304].encode())
     assert found is None or found.kind == "documentation"
 

@@ -9,7 +9,19 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["BINARY", "COMPILED_PYTHON", "LANGUAGES", "LOG_LINE", "STRUCTURED", "WEIGHTS", "Language", "Structured"]
+__all__ = [
+    "BINARY",
+    "COMPILED_PYTHON",
+    "LANGUAGES",
+    "LOG_LINE",
+    "SHORT_SOURCE",
+    "STRUCTURED",
+    "TITLED",
+    "WEIGHTS",
+    "WHOLLY",
+    "Language",
+    "Structured",
+]
 
 BINARY = (
     b"\x7fELF", b"\x89PNG\r\n", b"\xff\xd8\xff", b"%PDF-", b"MZ\x90\0", b"SQLite format 3\0", b"GGUF",
@@ -59,6 +71,9 @@ class Structured(NamedTuple):
 def _format(hint: str, kind: str, why: str, *marks: str, is_configuration: bool = False) -> Structured:
     return Structured(hint.encode(), kind, why, is_configuration, tuple(f"(?m){mark}".encode() for mark in marks))
 
+
+# No record of a log, no dump of a cluster.
+_NO_RECORD = r"\A(?![\s\S]*\"(?:level|severity|time|timestamp|ts|error|status|involvedObject|containerStatuses)\"\s*:)"
 
 STRUCTURED = (
     _format(
@@ -148,6 +163,48 @@ STRUCTURED = (
         r"^[ \t]*[\w.-]+: ?",
         is_configuration=True,
     ),
+    _format(
+        '"rules"',
+        "prometheus-rules",
+        "alerting or recording rules (JSON)",
+        _NO_RECORD + r"\s*\{",
+        r"\"groups\"\s*:\s*\[",
+        r"\"(?:alert|record)\"\s*:",
+        r"\"expr\"\s*:",
+        is_configuration=True,
+    ),
+    _format(
+        '"pattern"',
+        "log-rules",
+        "rules that look for lines of a log (node-problem-detector)",
+        r"\A\s*\{",
+        r"\"plugin\"\s*:",
+        r"\"rules\"\s*:\s*\[",
+        r"\"(?:logPath|conditions|source)\"\s*:",
+        r"\"pattern\"\s*:",
+    ),
+    _format(
+        '"role"',
+        "conversation",
+        "messages to and from a language model",
+        _NO_RECORD + r"\s*[\[{]",
+        r"\"role\"\s*:\s*\"(?:user|assistant|system)\"",
+        r"\"content\"\s*:",
+    ),
+    _format(
+        "question",
+        "data-set",
+        "questions and answers (CSV)",
+        r"\A(?:\xef\xbb\xbf)?(?:\w+,)*\"?question\"?,(?:\w+,)*\"?(?:answer|response|completion|output)",
+        r"\A[^\n]*\n[^\n]+,",
+    ),
+    _format(
+        "Status:",
+        "ticket",
+        "a ticket that is closed",
+        r"^Status: *(?i:closed|resolved|done|fixed)\b",
+        r"^(?:Comments?|Resolution|Assignee|Reporter)\b[^\n]{0,40}:",
+    ),
     _format('"panels"', "dashboard", "a Grafana dashboard", r"\"panels\"\s*:", r"\"(?:schemaVersion|templating)\"\s*:"),
     _format(
         "FROM ",
@@ -225,3 +282,64 @@ LANGUAGES = (
         r"[\w-]+ = [\"\[\d{tf]",
     ),
 )  # fmt: skip
+
+_CLOSING = r"[\]})]+[;,)]*(?:[ \t]*(?:#|//).*)?$"
+_PYTHON_LINE = (
+    r"(?:import |from \S+ import |(?:async )?(?:def|class) \w|(?:if|elif|for|while|with|try|except|else|finally)\b.*:"
+    r"|return\b|raise\b|pass$|del |assert |global |@\w|#|[rbf]?(?:\"{3}|'{3})"
+    r"|[\w.\[\]\"', ]+(?:: ?[\w\[\], |.]+)? [-+*/|&@]?= \S"
+    r"|[\w.]+\(.*[)(,\[{:\\]$|" + _CLOSING + ")"
+)
+_BRACED_LINE = (
+    r"(?:[#}{*@]|//|/\*|\*/|[)\]\"]"
+    r"|(?:package|import|use|using|namespace|public|private|protected|template|extern) ?\S"
+    r"|.*(?:[;{,(]|\*/|//.*)$|[\w:*&<> ]+\([^)]*\)(?: const)?$|\w+:$)"
+)
+
+
+def _short(hint: str, name: str, wanted: int, code: str, *lines: str) -> tuple[bytes, str, str, int, str]:
+    return hint.encode(), name, "|".join(lines), wanted, code
+
+
+# Source code that is too short for the marks above: some marks of its language, and no line of output among those that
+# are not indented.
+# (literal that is in every file, language, marks, how many different ones, what each line that is not indented is)
+SHORT_SOURCE = (
+    _short(
+        "import ", "Python", 2, _PYTHON_LINE,
+        r"import \w[\w., ]*$", r"from [\w.]+ import ", r"(?:async )?def \w+\(", r"class \w+[:(]", r"if __name__ == ",
+        r"[A-Z_]{3,} = ",
+    ),
+    _short(
+        "#include ", "C or C++", 3, _BRACED_LINE,
+        r"#include [<\"]", r"#(?:ifn?def|define|pragma|endif)\b", r"namespace \w+",
+        r"(?:\w[\w:<>*& ]*) \**\w+\([^;\n]*\) ?\{", r"\}[ ;]*$",
+    ),
+    _short(
+        "fn ", "Rust", 2, _BRACED_LINE,
+        r"use \w+(?:::|;)", r"(?:pub )?(?:fn|struct|enum|mod|trait) \w+", r"impl\b", r"#\[\w+", r"\}$",
+    ),
+    _short(
+        "\n}", "JavaScript, Go or Java", 3, _BRACED_LINE,
+        r"import [^\n]* from ['\"]", r"export (?:default|const|function|class)", r"(?:const|let|var) \w+ =",
+        r"(?:async )?function \w+\(", r"package [\w.]+;?$", r"import [\w.*]+;", r"import (?:\(|\")", r"func \w+\(",
+        r"public (?:final )?class \w+", r"\}\)?;?$",
+    ),
+)  # fmt: skip
+
+# What a text says it is, in its first words (of Markdown, its structure decides).
+TITLED = re.compile(
+    rb"\A(?:\xef\xbb\xbf)?[=\s]{0,6}(?i:(?:the )?(?:gpu |cluster |on-?call |incident |training ){0,2}"
+    rb"(?:run-?book|play-?book|post-?mortem|faq|frequently asked|change ?log|release notes|troubleshooting guide))"
+    rb"\b[^\n]{0,80}$",
+    re.MULTILINE,
+)
+# Texts of which every line has its place: (what the first line looks like, what every line looks like, kind, why).
+WHOLLY = (
+    (
+        re.compile(rb"commit [0-9a-f]{7,40}(?: \(.*\))?\r?\n(?:Merge: .*\n)?Author: "),
+        re.compile(rb"(?:commit [0-9a-f]{7,40}\b|(?:Merge|Author|AuthorDate|Commit|CommitDate|Date): | {4}|\t)"),
+        "history",
+        "the history of a git repository",
+    ),
+)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model import Observation, SourceInfo, TextLine
 from firstfault.scan.engine import LONGEST_LINE
+from firstfault.scan.mentions import MENTION, is_mention
 from firstfault.scan.prefix import Prefix, parse_prefix
 from firstfault.scan.readers.text_kinds import is_kernel_line
 
@@ -59,6 +60,7 @@ class _Place(NamedTuple):
     fields: dict[str, str | None]
     prefix: Prefix
     given: TextLine | None
+    is_mention: bool
 
 
 @dataclass(slots=True)
@@ -131,7 +133,9 @@ class LineCollector:
         prefix = prefix or self._prefix_of(raw, given)
         start = match.start() if match.string == raw else match.start() + prefix.start
         fields = match.groupdict() if match.re.groupindex else {}
-        self._keep(index, _Place(_excerpt(raw, start), line, offset, fields, prefix, given))
+        end = start + match.end() - match.start()
+        mentions = pattern.names_fault and is_mention(raw, prefix.start, start, end)
+        self._keep(index, _Place(_excerpt(raw, start), line, offset, fields, prefix, given, mentions))
 
     def _prefix_of(self, raw: str, given: TextLine | None) -> Prefix:
         if self._read[0] != raw or self._read[1] is not given:
@@ -148,9 +152,9 @@ class LineCollector:
         writer = (place.prefix.rank, place.prefix.stream)
         if writer not in tally.variants and len(tally.variants) >= WRITERS:
             writer = (None, "")
-        key: tuple[object, ...] = (*writer, tuple(place.fields.values()))
+        key: tuple[object, ...] = (*writer, place.is_mention, tuple(place.fields.values()))
         if key not in tally.seen and tally.variants.get(writer, 0) >= VARIANTS:
-            key = (*writer, "others")
+            key = (*writer, place.is_mention, "others")
         if known := tally.seen.get(key):
             known.last = place
             known.count += 1
@@ -168,7 +172,7 @@ class LineCollector:
             signature=pattern.key,
             cause=pattern.cause,
             role=pattern.role,
-            strength=pattern.strength,
+            strength=round(pattern.strength * MENTION, 3) if place.is_mention else pattern.strength,
             source=self._source,
             text=place.text,
             line=place.line,

@@ -54,6 +54,11 @@ class Pattern:
         return re.compile(self.unless) if self.unless else None
 
     @cached_property
+    def names_fault(self) -> bool:
+        """Whether a line that only mentions it proves less: not where a rule file itself is the evidence."""
+        return bool(self.cause) and not self.cause.startswith("observability.")
+
+    @cached_property
     def anchored(self) -> bool:
         """Whether it says what a message begins with, so that prefixes matter."""
         return any(part[0] == "^" for part in _ANCHOR.finditer(self.regex))

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.errors import InputError
 from firstfault.model import SetAside
-from firstfault.scan.document_marks import BINARY, COMPILED_PYTHON, LANGUAGES, LOG_LINE, STRUCTURED, WEIGHTS
+from firstfault.scan.document_marks import (
+    BINARY,
+    COMPILED_PYTHON,
+    LANGUAGES,
+    LOG_LINE,
+    SHORT_SOURCE,
+    STRUCTURED,
+    TITLED,
+    WEIGHTS,
+    WHOLLY,
+)
 from firstfault.scan.sources import HEAD_BYTES, Source, SourceProblem
 
 if TYPE_CHECKING:
@@ -133,6 +143,14 @@ _PAGE_HINTS = (b"```", b"~~~", b"](", b"**", b"`", b"|-", b"| -", b"\n.. ")
 _PAGE_BEGINS = (b"#", b"<!--", b"---\n", b"[![", b"<p", b"<h1", b"<div", b"![")
 SMALL_SHARE, TINY_SHARE = 0.15, 0.05
 LONG_RUN = 4
+# Source code that is longer has marks enough.
+SHORT, LONG_LINE = 8 * 1024, 400
+# A runbook treats several errors, a report one.
+ENTRIES = 2
+_SYMPTOM = re.compile(rb"(?im)^[#*\s-]{0,6}(?:symptoms?|problem)\b[^\n:]{0,40}:")
+_ACTION = re.compile(
+    rb"(?im)^[#*\s-]{0,6}(?:actions?|fix|resolution|remedy|solution|mitigation|what to do|steps)\b[^\n:]{0,40}:"
+)
 SURE_MARKS = 3
 # A page that explains has at least so many headings, and next to no line of a log outside its code.
 CLEARLY_HEADED, LOOSE_LOGS, HALF = 4, 2, 0.5
@@ -140,6 +158,7 @@ FEW_WORDS = 3
 
 
 _EXPLANATION = Document("documentation", "a page of documentation (Markdown)")
+_TOLD = Document("documentation", "a text that explains: a runbook, a list of changes, the report of an incident")
 
 
 def document_in(sample: bytes) -> Document | None:
@@ -148,24 +167,72 @@ def document_in(sample: bytes) -> Document | None:
     Args:
         sample: The file, or its beginning and its end.
     """
-    if WEIGHTS.match(sample):
-        return Document("checkpoint", "a checkpoint of a model, not text")
-    if sample.startswith(BINARY) or COMPILED_PYTHON.match(sample):
-        return Document("binary", "a binary file, not text")
+    if (binary := _binary(sample)) is not None:
+        return binary
     # Most logs are known for one here, at the least cost.
     beginning = sample[:BEGINNING]
     if len(LOG_LINE.findall(beginning)) > MOSTLY * beginning.count(b"\n"):
         return None
+    if (told := _told(sample)) is not None:
+        return told
     hinted = sample[:HINTED]
     languages = [each for each in LANGUAGES if each[0] in hinted]
     formats = [each for each in STRUCTURED if each.hint in hinted]
-    if not languages and not formats and not any(hint in hinted for hint in _PAGE_HINTS):
+    short = [each for each in SHORT_SOURCE if each[0] in hinted] if len(sample) < SHORT else []
+    if not languages and not formats and not short and not any(hint in hinted for hint in _PAGE_HINTS):
         return None
     lines = sample.count(b"\n") - sample.count(b"\n\n") + 1
     logs = len(LOG_LINE.findall(sample))
     if logs > SMALL_SHARE * lines:
         return _EXPLANATION if logs < HALF * lines and _explains(sample) else None
-    return _page(sample, lines, logs) or _code(sample, languages, logs) or _structured(sample, formats, lines, logs)
+    return (
+        _page(sample, lines, logs)
+        or _code(sample, languages, logs)
+        or _short_code(sample, short, logs)
+        or _structured(sample, formats, lines, logs)
+    )
+
+
+def _binary(sample: bytes) -> Document | None:
+    if WEIGHTS.match(sample):
+        return Document("checkpoint", "a checkpoint of a model, not text")
+    if sample.startswith(BINARY) or COMPILED_PYTHON.match(sample):
+        return Document("binary", "a binary file, not text")
+    return None
+
+
+def _told(sample: bytes) -> Document | None:
+    """Know a text by its title, by the parts that each of its entries has, or by lines that all are of its kind."""
+    explains = TITLED.match(sample) or _has_entries(sample[:HINTED])
+    if explains and _longest_run(sample) < LONG_RUN and not _ASKS.search(sample):
+        return _TOLD
+    for first, each, kind, why in WHOLLY:
+        if first.match(sample) and all(not line.strip() or each.match(line) for line in sample.splitlines()):
+            return Document(kind, why)
+    return None
+
+
+def _has_entries(text: bytes) -> bool:
+    """Say whether a text treats several errors one after the other: what is seen, and what to do."""
+    if b"ymptom" not in text and b"roblem" not in text:
+        return False
+    return len(_SYMPTOM.findall(text)) >= ENTRIES and len(_ACTION.findall(text)) >= ENTRIES
+
+
+def _short_code(sample: bytes, languages: Sequence[tuple[bytes, str, str, int, str]], logs: int) -> Document | None:
+    """Know source code by some marks where no line could be output."""
+    if logs or not languages:
+        return None
+    lines = [line.rstrip() for line in sample.decode("utf-8", "replace").splitlines()]
+    outer = [line for line in lines if line and not line[0].isspace()]
+    if any(len(line) > LONG_LINE for line in outer):
+        return None
+    for _, language, mark, wanted, code in languages:
+        if len({found[0] for line in outer if (found := re.match(mark, line))}) >= wanted and all(
+            re.match(code, line) for line in outer
+        ):
+            return Document("source-code", f"source code ({language})")
+    return None
 
 
 def _code(sample: bytes, languages: Sequence[Language], logs: int) -> Document | None:
