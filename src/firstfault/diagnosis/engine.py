@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
+
 from firstfault.catalogue import load_catalogue
 from firstfault.diagnosis.candidates import weigh
 from firstfault.diagnosis.causality import Standing, rank_causes
@@ -14,6 +16,8 @@ from firstfault.diagnosis.derive import derive
 from firstfault.diagnosis.facts import Facts, gather_facts
 from firstfault.diagnosis.ladder import build_ladder
 from firstfault.diagnosis.missing import what_is_missing
+from firstfault.diagnosis.run_reports import report_of_runs
+from firstfault.diagnosis.runs import split_runs
 from firstfault.diagnosis.transport import explain_transport
 from firstfault.diagnosis.verdict import write_verdict
 from firstfault.diagnosis.walls import join_servers, serving_of, wall_faults
@@ -40,7 +44,15 @@ MOST_UNEXPLAINED = 5
 
 
 def diagnose(result: ScanResult) -> TriageReport:
-    """Turn what a scan found into a report."""
+    """Turn what a scan found into a report; of several runs each is diagnosed on its own."""
+    runs = split_runs(result)
+    if len(runs) == 1:
+        return _diagnose(result)
+    reports = [(run.folder, _diagnose(run.result)) for run in runs]
+    return msgspec.structs.replace(report_of_runs(reports), sources=result.sources)
+
+
+def _diagnose(result: ScanResult) -> TriageReport:
     catalogue = load_catalogue()
     facts = gather_facts(settle_xids(result.observations), catalogue)
     facts.servers = join_servers(facts)
