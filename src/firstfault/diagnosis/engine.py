@@ -16,6 +16,7 @@ from firstfault.diagnosis.derive import derive
 from firstfault.diagnosis.facts import Facts, gather_facts
 from firstfault.diagnosis.ladder import build_ladder
 from firstfault.diagnosis.missing import what_is_missing
+from firstfault.diagnosis.restarts import as_recovered, split_at_restart
 from firstfault.diagnosis.run_reports import report_of_runs
 from firstfault.diagnosis.runs import split_runs
 from firstfault.diagnosis.transport import explain_transport
@@ -47,9 +48,19 @@ def diagnose(result: ScanResult) -> TriageReport:
     """Turn what a scan found into a report; of several runs each is diagnosed on its own."""
     runs = split_runs(result)
     if len(runs) == 1:
-        return _diagnose(result)
-    reports = [(run.folder, _diagnose(run.result)) for run in runs]
+        return _diagnose_run(result)
+    reports = [(run.folder, _diagnose_run(run.result)) for run in runs]
     return msgspec.structs.replace(report_of_runs(reports), sources=result.sources)
+
+
+def _diagnose_run(result: ScanResult) -> TriageReport:
+    """Diagnose one run: as a whole, but for one that failed, was started again in the same logs and then worked."""
+    parts = split_at_restart(result)
+    if parts is not None and _diagnose(parts[1]).status == "healthy":
+        before = _diagnose(parts[0])
+        if before.status == "fault":
+            return as_recovered(before, parts[2])
+    return _diagnose(result)
 
 
 def _diagnose(result: ScanResult) -> TriageReport:
