@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from firstfault import triage
+from firstfault.scan.mentions import is_mention
 
 FALLEN = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
@@ -65,3 +68,34 @@ def test_a_mention_does_not_outweigh_a_line(tmp_path):
     assert report.verdict is not None
     assert report.verdict.cause == "workload.cuda.oom"
     assert report.others == []
+
+
+SHIPPED = {
+    "a plan": "[terraform]: -/+ resource\n[terraform]:   ~ id = 1\n",
+    "a boot": "Oct 17 12:05:14 localhost kernel: Module i8042 is blacklisted\n\nOct 17 12:05:15 localhost kernel: GPT: errors.\n",
+}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_level_of_a_shipper_proves_no_work(tmp_path, name):
+    """A shipper puts "info" on whatever it ships, an empty line too: that says as little as the lines alone."""
+    records = [
+        json.dumps({"ts": "2026-11-03T02:14:01Z", "level": "info", "msg": line}) for line in SHIPPED[name].split("\n")
+    ]
+    (tmp_path / "plain").write_text(SHIPPED[name])
+    assert triage([tmp_path / "plain"]).status == "unknown"
+    (tmp_path / "wrapped").write_text("\n".join(records))
+    assert triage([tmp_path / "wrapped"]).status == "unknown"
+
+
+def test_the_level_of_a_program_shows_that_it_works(tmp_path):
+    """A logger with fields of its own is no shipper."""
+    (tmp_path / "log").write_text('{"level":"info","ts":1609192433.9,"logger":"controller","msg":"Found Resource"}\n')
+    assert triage([tmp_path / "log"]).status == "healthy"
+
+
+def test_only_so_much_before_an_error_is_looked_at():
+    """A record of one line may be megabytes: what is far away from an error says nothing of it."""
+    near, far = (f"grep {'x' * width} '" for width in (100, 1000))
+    assert is_mention(f"{near}{FALLEN}'", 0, len(near), len(near) + len(FALLEN))
+    assert not is_mention(f"{far}{FALLEN}'", 0, len(far), len(far) + len(FALLEN))
