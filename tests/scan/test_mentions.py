@@ -27,6 +27,17 @@ MENTIONS = {
     "a chat about another case": f"[02:14] ann: job died again\n[02:16] bob: is it like in March: {FALLEN} ?\n[02:17] ann: no {MEMORY} either\n",
     "an expression": "  CUDA error: .*device-side assert triggered|NVRM: Xid \\(.*\\): 79, .*GPU has fallen off the bus\n",
     "what a model was asked": f"INFO request: prompt: 'my job prints {MEMORY}', params: n=1\n",
+    "a query that a log backend writes down": f'level=info ts=2026-11-03T02:14:07Z caller=metrics.go:159 query="{{a=1}} |= {FALLEN}" status=200\n',
+    "a command that sudo writes down": f"Nov  3 02:14:07 n1 sudo: ann : TTY=pts/0 ; COMMAND=/usr/bin/grep '{FALLEN}' kern.log\n",
+    "a command that auditd writes down": f'type=EXECVE msg=audit(1.2:9): argc=3 a0="grep" a1="{FALLEN}" a2="kern.log"\n',
+    "a stage of promtail": f"- match:\n    selector: '{{job=1}} |= \"{FALLEN}\"'\n",
+    "a filter of Fluent Bit": f"[FILTER]\n    Name grep\n    Regex log {FALLEN}\n",
+    "a filter of Vector": f"condition = 'contains(.message, \"{FALLEN}\")'\n",
+    "a query in SQL": f"SELECT count(*) FROM logs WHERE line LIKE '%{FALLEN}%';\n",
+    "tests in XML": f'<testsuite><testcase classname="t" name="test_xid[{FALLEN}]" time="0.1"/></testsuite>\n',
+    "tests of C++": f'[ RUN      ] X.Finds/"{FALLEN}"\n[       OK ] X.Finds/"{FALLEN}" (0 ms)\n',
+    "a chat that gives no time on the line": f"ann  2:14 AM\njob died\nbob  2:16 AM\ncould it be like in March: {FALLEN} ?\n",
+    "mail about alerts": f'From Monday on we alert on "{FALLEN}" and on "{MEMORY}".\n',
     "a sample of the training data": f'2026-11-03 02:14:08 INFO sample: "{FALLEN}"\n',
 }  # fmt: skip
 REPORTS = {
@@ -39,6 +50,9 @@ REPORTS = {
     "a field of a record": f'E1103 02:14:07.000000    1234 kubelet.go:1] "Failed" err="{FALLEN}"\n',
     "an exception's text": f'RuntimeError("{FALLEN}")\n',
     "a test that failed": f"FAILED tests/test_x.py::test_y - RuntimeError: {FALLEN}\n",
+    "mail about a job": f'Hi all,\n\nmy job printed "{FALLEN}". Any idea?\n',
+    "a question about this": f"What does this mean? {FALLEN}\n",
+    "an answer that a program quotes": f'2026-11-03 02:14:08 ERROR the answer contains "{FALLEN}"\n',
     "an indented line": f"    {FALLEN}\n",
     "a mention, and the line itself": f"+ grep -q '{FALLEN}' dmesg.txt\n[ 1234.567890] {FALLEN}\n",
 }

@@ -21,10 +21,13 @@ LONGEST_HEAD = 400
 _OPEN = r"(?:[rbuf]{1,2})?(?P<quote>[\"'`])(?:\\.|(?!(?P=quote))[^\\])*\Z"
 _QUOTES = ('"', "'", "`")
 
-# Fields that hold somebody else's words, whoever writes the record: what a model is asked, answers or is trained on.
+# Fields that hold somebody else's words, whoever writes the record: what a model is asked, answers or is trained on,
+# and what a query or a command looks for.
 _FOREIGN_TEXT = re.compile(
     r"(?:(?:^|[\s{,(\[])[\"']?(?:(?:text |training |random )?samples?(?: text)?|prompts?|questions?|instructions?"
     r"|completions?|generated(?:[ _]text)?|(?:input|output|prompt)[ _]text)[\"']?\s*(?:[:=]|->)\s*\[?"
+    r"|\bquery[\"']?\s*[:=]\s*|\bCOMMAND=\S*grep [^\"']*|\ba0=\"\S*grep\" (?:a\d=\"-\S*\" )*a\d="
+    r"|(?:\|[=~]|[=!]~|\b(?:LIKE|REGEXP))\s*\(?"
     r"|[\"']role[\"']\s*:\s*[\"'](?:user|assistant|system)[\"'][^{}]{0,200}[\"']content[\"']\s*:\s*)" + _OPEN,
     re.IGNORECASE,
 )
@@ -35,12 +38,14 @@ _LOOKS_FOR = (
     r"|(?:^|\s)--?(?:e|pattern|reg-?exp?|grep|match|expr|prompt|title|description)[ =]"
 )
 _SOURCE_CODE = (
-    r"\b(?:f?printf?|[Pp]rintln|puts|re\.\w+|MustCompile|startswith|endswith|contains|includes)\((?:std(?:err|out), )?"
-    r"|^\s*(?:assert|if|elif|while)\b.{0,60}\s"
+    r"\b(?:f?printf?|[Pp]rintln|puts|re\.\w+|MustCompile|startswith|endswith|contains|includes)\((?:[\w.]+, )?"
+    r"|^[-+]?\s*(?:assert|if|elif|while)\b.{0,60}\s"
 )
 _PROSE = (
-    r"\b(?:[Mm]atch(?:es|ing)?|[Hh]andles?|[Cc]ontains?|containing|[Ll]ook(?:s|ing)? for|[Ss]earch(?:es|ing)? for"
-    r"|[Ff]ilters?|[Ll]ast time it was|such as|e\.g\.|for example)"
+    r"\b(?:[Mm]atch(?:es|ing)?|[Hh]andles?|[Cc]ontains?|containing|has(?:_any|_all)?"
+    r"|[Ll]ook(?:s|ing)? for|[Ss]earch(?:es|ing)? for"
+    r"|[Ff]ilters?|[Ll]ast time it was|such as|e\.g\.|for example"
+    r"|[Aa]lert(?:s|ing)? on|[Rr]etr(?:y|ies) on|[Ww]atch(?:es|ing)? for|and on)"
     r" (?:also |the |an? |error |message |line |string )*"
 )
 _QUOTED = tuple(re.compile(f"(?:{before}){_OPEN}") for before in (_LOOKS_FOR, _SOURCE_CODE, _PROSE))
@@ -54,24 +59,28 @@ _BEFELL = re.compile(
 _COMMAND = (
     r"^(?:\s*\d{1,6}\*? {1,2}|[$#%] |\+{1,5} |\S+@\S+[$#] ?|\w+ +\d+ +\d[ \d.:?]*)?\s*(?:sudo )?"
     r"(?:[efz]?grep\s|(?:rg|ack|awk|sed)\s+(?:-\S+\s+)*[\"'/]|(?:echo|printf|logger)\s+(?:-\S+\s+)*[\"'])"
-    r"|^[^\"'`]*\|\s*(?:sudo )?(?:[efz]?grep|rg)\s"
+    r"|^[^\"'`]*\|\s*(?:sudo )?(?:[efz]?grep\s|rg\s|awk\s|sed\s)"
+    r"|^\s*(?:Regex|Exclude) +\$?\w+ "
 )
 # What grep found in documents and in source code.
 _FOUND = (
     r"^[\w./-]+\.(?:md|rst|adoc|html?)[:-]\d+[:-]"
     r"|^[\w./-]+\.(?:py|go|cc?|cpp|hp?p?|cuh?|rs|java|tsx?|jsx?|ya?ml|sh|tf)[:-]\d+[:-](?=[\"'`#/]|[ \t]{2,}\S)"
 )
-_TEST_ID = r"\.py::\w+(?:::\w+)?\[[^\]]*\Z"
+_TEST_ID = r"(?:\.py::|\btest_)\w+(?:::\w+)?\[[^\]]*\Z|^\[ +(?:RUN|OK) +\] "
 _CHANGE = r"^\s*(?:[-*] )?(?:[0-9a-f]{7,12} )?(?:fix|feat|docs|tests?|chore|refactor|perf)(?:\([\w./-]+\))?!?: "
 # Who asks what "this" means shows what befell them.
 _ADVICE = (
     r"\b(?:[Ii]f|[Ww]hen|[Ww]henever|[Ii]n case) (?:you|users?|one|someone) (?:ever |also |still )?"
     r"(?:sees?|gets?|finds?|hits?|notices?)\b"
     r"|\b[Ww]hat (?:does|do) (?!this\b|it\b|that\b|the (?:following|error|message)\b)"
+    r"|^\s*[-*] (?:\[[ x]\] )?(?:[Aa]lert|[Rr]etry|[Pp]age) on "
+    r"|\b[Ll]ike (?:in (?:January|February|March|April|May|June|July|August|September|October|November|December|20\d\d)"
+    r"|last (?:time|week|month|year))\b|\b[Cc]ould (?:it|this|that) be\b"
 )
 # A remark in a chat about other cases, or about what did not happen.
 _REMARK = (
-    r"^\[?\d\d?:\d\d(?: ?[AaPp][Mm])?\]? <?@?[A-Za-z][\w. -]{0,30}>?: "
+    r"^\[?\d\d?:\d\d(?: ?[AaPp][Mm])?\]? <?@?[A-Za-z][\w. -]{0,30}(?:>|>?:) "
     r"(?:(?:no|nope|not)\b|.*\b(?:could|might|maybe|perhaps|like in|like the|like last|last (?:time|week|month|year)"
     r"|remember|similar|instead of|rather than|used to|no|not an?|never)\b)"
 )
