@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "logs"
 
 def logs_of(*names):
     """The logs of examples one behind the other, both ranks of each."""
-    return b"".join((EXAMPLES / name / f"rank{rank}.log").read_bytes() for name in names for rank in (0, 1))
+    return b"".join(path.read_bytes() for name in names for path in sorted((EXAMPLES / name).glob("*.log")))
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,8 @@ def logs_of(*names):
         ("nccl-interface", "nccl-healthy"),
         ("gloo-rank-exception", "gloo-healthy"),
         ("gloo-store-refused", "gloo-healthy"),
+        ("sg-block", "healthy"),
+        ("nccl-packet-loss", "healthy"),
     ],
 )
 def test_a_job_that_works_after_its_restart_still_names_the_fault(tmp_path, fault, healthy):
@@ -52,3 +54,12 @@ def test_a_job_that_fails_after_its_restart_got_over_nothing(tmp_path, names):
     report = triage([tmp_path / "job.log"])
     assert report.verdict.cause == "workload.cuda.oom"
     assert "started again" not in report.verdict.summary
+
+
+@pytest.mark.parametrize("fault", ["nccl-packet-loss", "nccl-rank-killed", "nccl-bootstrap-blocked"])
+def test_an_earlier_start_that_was_well_hides_nothing(tmp_path, fault):
+    """A job that worked before its last start, which failed: the verdict is that of the last one."""
+    (tmp_path / "fault.log").write_bytes(logs_of(fault))
+    (tmp_path / "both.log").write_bytes(logs_of("nccl-healthy", fault))
+    alone, both = triage([tmp_path / "fault.log"]), triage([tmp_path / "both.log"])
+    assert (both.verdict.cause, both.verdict.confidence) == (alone.verdict.cause, alone.verdict.confidence)

@@ -54,12 +54,14 @@ def diagnose(result: ScanResult) -> TriageReport:
 
 
 def _diagnose_run(result: ScanResult) -> TriageReport:
-    """Diagnose one run: as a whole, but for one that failed, was started again in the same logs and then worked."""
+    """Diagnose one run: as a whole, unless it was started again in the same logs and only one of its starts failed."""
     parts = split_at_restart(result)
-    if parts is not None and _diagnose(parts[1]).status == "healthy":
-        before = _diagnose(parts[0])
-        if before.status == "fault":
+    if parts is not None:
+        before, since = _diagnose(parts[0]), _diagnose(parts[1])
+        if (before.status, since.status) == ("fault", "healthy"):
             return as_recovered(before, parts[2])
+        if (before.status, since.status) == ("healthy", "fault"):
+            return since
     return _diagnose(result)
 
 

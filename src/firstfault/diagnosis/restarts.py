@@ -62,7 +62,7 @@ def _last_start(slots: dict[_Slot, list[Observation]]) -> Observation | None:
     found = []
     for lines in (stated or slots).values():
         anew = lines[-1]
-        if len(lines) < 2 or (not stated and lines[0].stream == anew.stream):
+        if anew.order == lines[0].order or (not stated and lines[0].stream == anew.stream):
             return None
         if not stated:  # the first communicator of the last process
             anew = next(line for line in lines if line.stream == anew.stream)

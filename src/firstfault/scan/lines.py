@@ -156,7 +156,9 @@ class LineCollector:
         if key not in tally.seen and tally.variants.get(writer, 0) >= VARIANTS:
             key = (*writer, place.is_mention, "others")
         if known := tally.seen.get(key):
-            known.last = place
+            # What a paste took apart is read once more, after all lines: the last one is the last by its place.
+            if known.last is None or place.line is None or place.line >= (known.last.line or 0):
+                known.last = place
             known.count += 1
             tally.idle += 1
             if tally.idle > SATURATED:
