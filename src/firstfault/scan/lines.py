@@ -5,6 +5,7 @@ Memory stays constant however long the input is: of equal observations the first
 
 from __future__ import annotations
 
+import re
 import sys
 from bisect import bisect_right
 from collections import Counter
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Examined", "LineCollector", "examine"]
 
 LONGEST_TEXT = 2_000
+LONGEST_NUMBER = 40
+_HUGE_NUMBER = re.compile(rf"\d{{{LONGEST_NUMBER},}}")
 # Distinct values of captured fields kept per (signature, rank, stream); ports and addresses could be without end.
 VARIANTS = 8
 # Distinct (rank, stream) kept per signature and source: more ranks than any job has.
@@ -133,6 +136,8 @@ class LineCollector:
         prefix = prefix or self._prefix_of(raw, given)
         start = match.start() if match.string == raw else match.start() + prefix.start
         fields = match.groupdict() if match.re.groupindex else {}
+        if any(value and len(value) > LONGEST_NUMBER for value in fields.values()):
+            fields = {name: value and _within_bounds(value) for name, value in fields.items()}
         end = start + match.end() - match.start()
         mentions = pattern.names_fault and is_mention(raw, prefix.start, start, end)
         self._keep(index, _Place(_excerpt(raw, start), line, offset, fields, prefix, given, mentions))
@@ -228,6 +233,11 @@ def examine(original: bytes, chunk: bytes, candidates: list[Candidate], saturate
         lines.append((index, text, line, start))
     newlines = line - 1 + count_newlines(original[position:] if position else original)
     return Examined(lines, newlines, bool(original) and not original.endswith(b"\n"), len(original))
+
+
+def _within_bounds(value: str) -> str:
+    """Cut what no program prints on purpose: numbers that Python refuses to convert, or that overflow a float."""
+    return _HUGE_NUMBER.sub(lambda found: found[0][:LONGEST_NUMBER], value[:LONGEST_TEXT])
 
 
 def _sample(indexes: Sequence[int], saturated: AbstractSet[int]) -> Sequence[int]:

@@ -47,7 +47,7 @@ class DcgmiReader:
                 names = text.split()[1:]
                 column = names.index(_XID) if _XID in names else -1
             elif (row := _ROW.match(text)) and 0 <= column < len(values := row[2].split()):
-                if values[column].isdigit() and int(values[column]):
+                if values[column].isdigit() and values[column].strip("0"):
                     fact = f'DCGM_FI_DEV_XID_ERRORS{{gpu="{row[1]}"}} {values[column]}'
             elif owner := _DEVICE.match(text):
                 device = owner[1]

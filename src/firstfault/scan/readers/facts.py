@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from firstfault.scan.readers.joint import JointAnalysis
     from firstfault.scan.readers.json_values import Places
 
-__all__ = ["Context", "items", "mapping", "mappings", "name_of", "one_of", "subject_of", "text_of"]
+__all__ = ["Context", "items", "mapping", "mappings", "name_of", "one_of", "subject_of", "text_of", "whole_number"]
 
 MAX_TEXT = 16_000
 MAX_BITS = 128  # no number that means anything is larger, and Python refuses to print much larger ones
@@ -127,6 +127,11 @@ def text_of(value: Any) -> str:
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         return ""
     return str(value) if isinstance(value, (str, int, float)) else ""
+
+
+def whole_number(value: Any) -> int | None:
+    """Return an integer of 64 bits as it is, and None for anything else: truth values, and what no counter reaches."""
+    return value if type(value) is int and value.bit_length() < 64 else None
 
 
 def name_of(value: Any) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from firstfault.errors import InputError
 from firstfault.model import TextLine
 from firstfault.scan.readers.base import NotEvidenceError, read_document
-from firstfault.scan.readers.facts import Context, items, mapping, mappings, name_of
+from firstfault.scan.readers.facts import Context, items, mapping, mappings, name_of, whole_number
 from firstfault.scan.readers.flight_analysis import Dump, Entry, Group, analyse_dumps
 from firstfault.scan.readers.pickle_code import is_pickle, loaded_objects
 from firstfault.scan.readers.safe_pickle import load_plain
@@ -34,6 +34,7 @@ _MARKS = frozenset({"profiling_name", "record_id"})
 _NAMES = (b"profiling_name", b"pg_config", b"entries")
 HEAD_BYTES = 64 * 1024
 MAX_ENTRIES = 200_000
+MAX_DIMENSIONS = 64
 
 
 class FlightRecorderReader:
@@ -130,7 +131,9 @@ def parse_dump(value: Any, source_name: str) -> Dump:
     """
     top = value if isinstance(value, dict) else {}
     match = _RANK_IN_NAME.search(source_name)
-    rank = top["rank"] if isinstance(top.get("rank"), int) else int(match[1][:9]) if match else None
+    rank = whole_number(top.get("rank"))
+    if rank is None and match:
+        rank = int(match[1][:9])
     raw = mappings(top.get("entries") if top else value)
     groups = {name_of(str(name)): _group(config) for name, config in mapping(top, "pg_config").items()}
     return Dump(
@@ -153,7 +156,7 @@ def _group(config: Any) -> Group:
             ranks = ast.literal_eval(ranks)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             ranks = []
-    members = [rank for rank in items(ranks) if isinstance(rank, int)]
+    members = [rank for rank in map(whole_number, items(ranks)) if rank is not None]
     return Group(desc=name_of(config.get("desc")), members=members)
 
 
@@ -196,8 +199,8 @@ def _sizes(value: Any) -> tuple[int, ...]:
     counts = []
     for shape in items(value):
         count = 1
-        for extent in items(list(shape) if isinstance(shape, tuple) else shape):
-            count *= extent if isinstance(extent, int) else 1
+        for extent in items(list(shape) if isinstance(shape, tuple) else shape)[:MAX_DIMENSIONS]:
+            count *= whole_number(extent) or 1
         counts.append(count)
     return tuple(counts)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from firstfault.model import TextLine
 from firstfault.model.ranks import rank_text
 from firstfault.scan.readers.base import plain_lines, read_document
-from firstfault.scan.readers.facts import mapping, mappings, name_of
+from firstfault.scan.readers.facts import mapping, mappings, name_of, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +101,7 @@ def _communicator(comm: dict[str, Any]) -> Iterator[str]:
     operations = sorted({key for item in ranks for key in mapping(item, "collective_counts")})
     for operation in operations:
         counts = {_rank(item): mapping(item, "collective_counts").get(operation, 0) for item in ranks}
-        numbers = {rank: count for rank, count in counts.items() if isinstance(count, int)}
+        numbers = {rank: count for rank, count in counts.items() if whole_number(count) is not None}
         if numbers and min(numbers.values()) != (high := max(numbers.values())):
             yield _mismatch(
                 [rank for rank, count in numbers.items() if count < high],
@@ -123,8 +123,8 @@ def _mismatch(behind: list[int], comm: str, operation: str, low: int, high: int)
 
 
 def _rank(item: dict[str, Any]) -> int:
-    rank = item.get("rank", item.get("comm_rank"))
-    return rank if isinstance(rank, int) else -1
+    number = whole_number(item.get("rank", item.get("comm_rank")))
+    return -1 if number is None else number
 
 
 _TEXT_HEAD = re.compile(rb"(?m)^(?:Job summary\s*$|Communicators\.\.\. \(|\s*Group +Comms +Nodes +Ranks)")
