@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from firstfault.catalogue import load_catalogue
 from firstfault.diagnosis import diagnose
 from firstfault.scan import Source, scan_sources
 
@@ -130,6 +132,18 @@ def test_recovery_within_one_record(form):
         "step 10 loss 2.31\nstep 20 loss 2.20\n"
     )
     assert cause_of({"job.json": form(text, 0)}) == "healthy"
+
+
+@pytest.mark.parametrize("digits", [4400, 400, 40])
+def test_numbers_that_no_program_means(digits):
+    """Numbers that are captured, hundreds of digits long: no crash, no endless loop; of long lines a sample."""
+    catalogue = load_catalogue()
+    signatures = [each for card in catalogue.cards.values() for each in card.signatures] + catalogue.signals
+    captured = [each for each in signatures if re.search(r"\(\?P<\w+>\[?\\d", each.pattern)]
+    lines = [re.sub(r"\d+", "9" * digits, each.samples[0].text) for each in captured]
+    for start in range(5):
+        part = lines[start :: 5 if digits < 1000 else 20]
+        assert report_on({"job.log": "\n".join(part)}).status in {"fault", "healthy", "unknown"}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -16,6 +16,8 @@ __all__ = ["content_key", "load_bytes", "store_bytes"]
 
 _MAGIC = b"firstfault-cache-1\n"
 _DIGEST_BYTES = 32
+# So many versions of the catalogue used in turn do not drive each other out.
+KEPT = 4
 
 
 def content_key(*parts: bytes) -> str:
@@ -47,7 +49,7 @@ def load_bytes(kind: str, key: str) -> bytes | None:
 
 
 def store_bytes(kind: str, key: str, payload: bytes) -> None:
-    """Keep a payload under (kind, key), atomically, and drop older ones of that kind. Failing is silent."""
+    """Keep a payload under (kind, key), atomically, and drop all but the newest few of that kind. Failing is silent."""
     import tempfile  # noqa: PLC0415 - as slow to import as all of the catalogue is to load, and seldom needed
 
     folder = _folder()
@@ -62,9 +64,9 @@ def store_bytes(kind: str, key: str, payload: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
         Path(temporary).replace(target)
-        for other in folder.glob(f"{kind}-*.bin"):
-            if other != target:
-                other.unlink(missing_ok=True)
+        others = sorted(folder.glob(f"{kind}-*.bin"), key=lambda path: path.stat().st_mtime)
+        for other in others[:-KEPT]:
+            other.unlink(missing_ok=True)
 
 
 def _folder() -> Path | None:

@@ -23,6 +23,8 @@ _SIGNAL = "signal/"
 _POD_RUNGS = frozenset({"admitted", "scheduled", "image", "started", "ready"})
 # What a node says of itself: it speaks against a fault of the node, but shows no job at work.
 _NODE_ONLY = frozenset({"health.nvidia-smi"})
+# Ten times the largest machine there is; what asks for every rank that did not come must end.
+LARGEST_WORLD = 1_000_000
 # Lines of documents, which nobody printed: their source takes no part in the job.
 _DOCUMENTS = frozenset({"signal/model.config"})
 
@@ -121,7 +123,7 @@ class Facts:
 
     @property
     def world_size(self) -> int | None:
-        """How many ranks the job has: the largest number that any line gives."""
+        """How many ranks the job has: the largest number that any line gives and a job may have."""
         sizes = [
             int(value)
             for name in (
@@ -136,7 +138,7 @@ class Facts:
             for key, value in item.fields.items()
             if key.startswith("world")
         ]
-        return max(sizes, default=None)
+        return max((size for size in sizes if size <= LARGEST_WORLD), default=None)
 
     @property
     def backend(self) -> str:

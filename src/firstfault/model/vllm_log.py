@@ -42,7 +42,7 @@ def fit_from_text(text: str) -> VllmFit | None:
         text: One message; may be broken over lines.
     """
     if (match := _DERIVED.search(text)) is not None:
-        limit = float(match[3])
+        limit = _float(match[3])
         return VllmFit(
             wall="max-position",
             requested=_int(match[1]),
@@ -61,7 +61,7 @@ def fit_from_text(text: str) -> VllmFit | None:
             f"the largest max_model_len that fits is {largest}",
         )
     if (match := _BYTES.search(text)) is not None:
-        return _fit_from_bytes(_int(match[1]), float(match[2]), float(match[3]), match[4])
+        return _fit_from_bytes(_int(match[1]), _float(match[2]), _float(match[3]), match[4])
     if _NOTHING.search(text) is not None:
         return VllmFit(
             wall="no-memory",
@@ -107,6 +107,10 @@ def fit_from_log(lines: Iterable[str]) -> VllmFit | None:
             # The estimate may stand on the line behind: the fuller reading replaces the first one.
             found = fit if fit is not None else found
     return found
+
+
+def _float(text: str) -> float:
+    return float(text[:30])  # longer ones are no number that means anything, and may be too large for a float
 
 
 def _int(text: str) -> int:
