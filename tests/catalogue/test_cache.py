@@ -27,13 +27,14 @@ def test_what_was_stored_comes_back(folder):
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_a_newer_one_replaces_the_older(folder):
-    """Of each kind only the newest stays, so the folder does not grow."""
-    store_bytes("thing", "k1", b"old")
-    store_bytes("thing", "k2", b"new")
-    store_bytes("other", "k1", b"else")
-    assert load_bytes("thing", "k1") is None
-    assert sorted(path.name for path in folder.iterdir()) == ["other-k1.bin", "thing-k2.bin"]
+def test_only_the_newest_few_stay(folder):
+    """Versions used side by side do not drive each other out, and the folder does not grow."""
+    store_bytes("other", "k0", b"else")
+    for number in range(7):
+        store_bytes("thing", f"k{number}", b"value")
+        os.utime(folder / f"thing-k{number}.bin", (number, number))
+    assert load_bytes("thing", "k6") == load_bytes("thing", "k4") == b"value"
+    assert sorted(path.name for path in folder.iterdir()) == ["other-k0.bin", *(f"thing-k{n}.bin" for n in range(3, 7))]
 
 
 @pytest.mark.parametrize(

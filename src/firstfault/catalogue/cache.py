@@ -64,8 +64,8 @@ def store_bytes(kind: str, key: str, payload: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
         Path(temporary).replace(target)
-        others = sorted(folder.glob(f"{kind}-*.bin"), key=lambda path: path.stat().st_mtime)
-        for other in others[:-KEPT]:
+        others = [path for path in folder.glob(f"{kind}-*.bin") if path != target]
+        for other in sorted(others, key=lambda path: path.stat().st_mtime_ns)[: 1 - KEPT]:
             other.unlink(missing_ok=True)
 
 
