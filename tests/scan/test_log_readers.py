@@ -108,6 +108,25 @@ def test_json_records_among_plain_lines():
     assert lines[1].stream == "karpenter-1/controller"
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"logs": "first\nsecond\n"},
+        {"stdout": "first\nsecond\n", "stderr": "", "rc": 1},
+        {"id": 7, "result": {"output": "first\nsecond"}},
+        [{"line": "second", "timestamp": "1714564802000"}, {"line": "first", "timestamp": "1714564801000"}],
+        {"data": [{"id": "a", "attributes": {"message": "first"}}, {"id": "b", "attributes": {"message": "second"}}]},
+        {"results": [{"_raw": "first"}, {"_raw": "second"}, {"_raw": ""}]},
+    ],
+    ids=["ray", "command", "nested", "grafana", "datadog", "splunk"],
+)
+def test_a_log_within_a_document_on_one_line(document):
+    """What holds a log is read line by line, in order of time where it tells one."""
+    _, lines = read(json.dumps(document) + "\n")
+    assert [line.text for line in lines] == ["first", "second"]
+    assert lines[0].place != lines[1].place or lines[1].place is not None
+
+
 def test_pretty_printed_records():
     """`kubectl logs … | jq` prints one record over many lines."""
     data = 'before\n{\n  "message": "initiating delete",\n  "messageKind": "spot_interrupted",\n  "Node": {\n    "name": "n1"\n  }\n}\n{\n  "no": 1\n}\n'

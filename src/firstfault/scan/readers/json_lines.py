@@ -26,13 +26,14 @@ __all__ = ["JsonLinesReader"]
 # What `kubectl logs --prefix --timestamps` and compose put before a record.
 _PREFIX = re.compile(
     rb"(?:\[pod/(?P<pod>[^\]\s]{1,300})\] )?(?:[\w./-]{1,100} +\| )?"
-    rb"(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d) )?(?=\{)"
+    rb"(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d) )?(?=\{|\[\{)"
 )
 MAX_PRETTY_LINES = 5000
 MAX_PRETTY_BYTES = 4 * MIB
 # What may be missing behind a record that was cut: in a value, in a string, in an object or list within.
 _CLOSINGS = (b"}", b'"}', b"}}", b'"}}', b"]}", b'"]}')
 LONGEST_CUT = 65536
+MAX_DEPTH = 4
 # In a source that goes on beyond its head, this share of the lines must be records: decoding costs time.
 MIN_SHARE = 0.3
 
@@ -60,14 +61,54 @@ class JsonLinesReader:
         return in_order(_lines(iter_lines(stream)))
 
 
-def _decode(data: bytes) -> tuple[Record, str] | None:
-    """Return the record of a line and the stream that its prefix names."""
+def _decode(data: bytes) -> tuple[list[Record], str] | None:
+    """Return the records of a line and the stream that its prefix names."""
     match = _PREFIX.match(data)
     if match is None:
         return None
     value = _json(data[match.end() :]) or _cut_json(data[match.end() :])
-    record = record_of(value) if isinstance(value, dict) else None
-    return None if record is None else (record, (match["pod"] or b"").decode("utf-8", "replace"))
+    records = _records(value)
+    return (records, (match["pod"] or b"").decode("utf-8", "replace")) if records else None
+
+
+def _records(value: Any) -> list[Record]:
+    """Return the record that an object is, or those in a list, as viewers of logs give them, in order of time.
+
+    What holds no message but text of several lines (`{"logs": …}`, `{"stdout": …, "stderr": …}`) is read as that text.
+    """
+    if isinstance(value, list):
+        return _listed(value)
+    if not isinstance(value, dict):
+        return []
+    if (record := record_of(value)) is not None:
+        return [record]
+    if listed := [record for item in value.values() if isinstance(item, list) for record in _listed(item)]:
+        return listed
+    texts = [text for text in _strings(value) if "\n" in text]
+    return [Record("\n".join(texts))] if texts else []
+
+
+def _listed(items: list[Any]) -> list[Record]:
+    """Return the records of a list that is made of them: of its items, or of a part of each (`attributes`)."""
+    if not all(isinstance(item, dict) for item in items):
+        return []
+    parts = ([item, *(part for part in item.values() if isinstance(part, dict))] for item in items)
+    records = (next((record for part in each if (record := record_of(part)) is not None), None) for each in parts)
+    found = [record for record in records if record is not None]
+    if 2 * len(found) < len(items):
+        return []
+    if all(record.time is not None for record in found):
+        found.sort(key=lambda record: record.time or 0.0)
+    return found
+
+
+def _strings(value: Any, depth: int = 0) -> Iterator[str]:
+    """Yield the texts in an object, in its order."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)) and depth < MAX_DEPTH:
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item, depth + 1)
 
 
 def _json(data: bytes) -> Any:
@@ -91,7 +132,8 @@ def _lines(lines: Iterator[RawLine]) -> Iterator[TextLine]:
 
 def _line(raw: RawLine) -> Iterator[TextLine]:
     if (found := _decode(raw.data)) is not None:
-        yield from _text_lines(found[0], raw, found[1])
+        for record in found[0]:
+            yield from _text_lines(record, raw, found[1])
     else:
         yield from plain_line(raw)
 
