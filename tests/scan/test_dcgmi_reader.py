@@ -14,6 +14,14 @@ def test_xids_of_a_table_become_metrics():
     assert [line.line for line in lines if line.text.startswith("DCGM_")] == [4]
 
 
+def test_a_number_that_python_refuses_to_convert():
+    """Found by fuzzing: thousands of digits are no crash."""
+    _, lines = read(
+        "#Entity    GPUTL   XIDER\nID\nGPU 0      98      " + "0" * 5000 + "\nGPU 1      98      " + "7" * 5000 + "\n"
+    )
+    assert [line.text[:34] for line in lines if line.text.startswith("DCGM_")] == ['DCGM_FI_DEV_XID_ERRORS{gpu="1"} 77']
+
+
 def test_a_table_without_xids_stays_what_it_is():
     _, lines = read("#Entity    GPUTL\nGPU 0      79\n")
     assert [line.text for line in lines] == ["#Entity    GPUTL", "GPU 0      79"]

@@ -310,3 +310,11 @@ def test_a_dump_whose_entries_are_no_operations_is_refused():
     """Lists of lists are not taken for an empty dump."""
     with pytest.raises(InputError, match="none of the dump's entries is an operation"):
         texts(pickle.dumps(dump() | {"entries": [[[]]] * 3}, protocol=2))
+
+
+@pytest.mark.parametrize("rank", [True, 1 << 70, 2.5, "1", None])
+def test_ranks_that_are_no_numbers(rank):
+    """Found by fuzzing: a truth value, or anything else, in place of a rank is no crash; the other ranks are judged."""
+    broken = dump(entry(3), groups={"0": [0, rank, 2]})
+    broken["rank"] = rank
+    assert all(isinstance(text, str) for text in findings(dump(entry(3)), broken))
