@@ -8,6 +8,7 @@ import pytest
 
 from firstfault import triage
 from firstfault.report import render_triage
+from firstfault.scan import scan
 
 FALLEN = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', GPU has fallen off the bus: \u00e9\t\"x\""
 SECOND = 10**9
@@ -90,3 +91,19 @@ def test_a_message_that_is_not_there_as_it_is_has_a_number_only(tmp_path):
     (cited,) = [item for item in triage([path]).verdict.evidence if item.role == "root"]
     assert (cited.entry, cited.line, cited.offset) == (2, None, None)
     assert "entry 2." in triage([path]).verdict.summary
+
+
+def test_the_last_of_equal_lines_is_the_last_in_time(tmp_path):
+    """A document that has the newest line first: the same fault three times is cited as first and last by time."""
+    value = loki()
+    for values in (stream["values"] for stream in value["data"]["result"]):
+        for number in (5, 20, 35):
+            values[number][1] = FALLEN
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(value, indent=1), "utf-8")
+    found = [item for item in scan([path]).observations if item.signature.startswith("driver.gpu.fallen-off/")]
+    by_stream = {stream: [item.order for item in found if item.stream == stream] for stream in ("a", "b")}
+    for stream, places in by_stream.items():
+        times = [item.time for item in found if item.stream == stream]
+        assert places == sorted(places)
+        assert max(times) - min(times) > 25, stream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from firstfault.diagnosis.arithmetic import missing_numbers
@@ -67,7 +68,7 @@ def what_is_missing(
     world = facts.world_size
     ranks = {writer.rank for writer in facts.ranks}
     if world and 0 < len(ranks) < world and cause:
-        absent = sorted(set(range(world)) - ranks)[:8]
+        absent = list(islice((rank for rank in range(world) if rank not in ranks), 8))
         missing.append(
             Missing(
                 what=f"logs of ranks {', '.join(map(str, absent))}" if len(absent) < 8 else "logs of the other ranks",

@@ -65,6 +65,11 @@ class _Place(NamedTuple):
     given: TextLine | None
     is_mention: bool
 
+    @property
+    def order(self) -> int | None:
+        """Where the line comes among those of its source, as an observation has it."""
+        return self.line if self.given is None or self.given.place is None else self.given.place
+
 
 @dataclass(slots=True)
 class _Seen:
@@ -162,7 +167,7 @@ class LineCollector:
             key = (*writer, place.is_mention, "others")
         if known := tally.seen.get(key):
             # What a paste took apart is read once more, after all lines: the last one is the last by its place.
-            if known.last is None or place.line is None or place.line >= (known.last.line or 0):
+            if known.last is None or place.order is None or place.order >= (known.last.order or 0):
                 known.last = place
             known.count += 1
             tally.idle += 1

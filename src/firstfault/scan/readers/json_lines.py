@@ -14,7 +14,7 @@ import msgspec
 from firstfault.model import TextLine
 from firstfault.scan.limits import MIB
 from firstfault.scan.readers.base import HEAD_IS_ALL, RawLine, in_order, iter_lines, plain_line
-from firstfault.scan.readers.records import Record, record_of
+from firstfault.scan.readers.records import MAX_DEPTH, Record, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,6 @@ MAX_PRETTY_BYTES = 4 * MIB
 # What may be missing behind a record that was cut: in a value, in a string, in an object or list within.
 _CLOSINGS = (b"}", b'"}', b"}}", b'"}}', b"]}", b'"]}')
 LONGEST_CUT = 65536
-MAX_DEPTH = 4
 # In a source that goes on beyond its head, this share of the lines must be records: decoding costs time.
 MIN_SHARE = 0.3
 

@@ -44,7 +44,6 @@ ORIGIN_KEYS = frozenset({
 MAX_DEPTH = 4
 MAX_FIELDS = 40
 MAX_FIELD_TEXT = 4000
-NEWLINE = "\n"
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -150,7 +149,8 @@ def _fields(value: dict[str, Any], skip: str) -> Iterator[str]:
         for name, leaf in _leaves(key, item):
             budget -= 1
             # Text of several lines is a log or a traceback in its own right.
-            yield f" {name}={leaf if NEWLINE in leaf else leaf[:MAX_FIELD_TEXT]}"
+            text = leaf if "\n" in leaf else leaf[:MAX_FIELD_TEXT]
+            yield f" {name}={text}"
 
 
 def _leaves(key: str, item: Any) -> Iterator[tuple[str, str]]:
