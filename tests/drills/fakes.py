@@ -66,7 +66,7 @@ class FakeWorld:
     def snapshot(self):
         return Snapshot(firewall={}, refused={}, digest=repr(self.groups))
 
-    def probe(self):
+    def probe(self, *, patient=False):
         self._call("probe")
         result = "dropped" if self.cut else "open"
         return [

@@ -225,7 +225,7 @@ class Drill:
         started = time.time()
         self._say("phase-started", phase=name)
         before_job = not triggers
-        probes = self.world.probe() if before_job else []
+        probes = self.world.probe(patient=name != "injected") if before_job else []
         probed = time.time()
         observation = self._job(name, workload, timeout or workload.calm_timeout_s, triggers or [])
         if not before_job:

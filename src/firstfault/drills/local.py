@@ -147,9 +147,9 @@ class Local:
                 refused[direction] = refused.get(direction, 0) + packets
         return Snapshot(firewall=firewall, refused=refused, digest=digest.hexdigest())
 
-    def probe(self) -> list[ProbeResult]:
+    def probe(self, *, patient: bool = False) -> list[ProbeResult]:
         """Try every path of the topology."""
-        return probe_paths(self.net, self.topology, self.topology.probes)
+        return probe_paths(self.net, self.topology, self.topology.probes, patient=patient)
 
     def start(self, job: Sequence[Process], logs: Path) -> None:
         """Start every process of a job."""

@@ -26,6 +26,11 @@ __all__ = ["probe_paths"]
 # Nodes are microseconds apart. A SYN without an answer after this long was dropped; the kernel completes a handshake
 # by itself, however busy the machine is.
 _TIMEOUT_S = 0.75
+# Where nothing is expected to be lost there is time for the kernel's own second and third SYN (after 1 s and 3 s).
+_PATIENT_TIMEOUT_S = 3.5
+# The clock of a probe moves by this much for each look at most: a longer time is one in which this process did not run,
+# which says nothing about the path.
+_LOOK_S = 0.05
 _UDP_TRIES = 3
 
 Result = Literal["open", "dropped", "refused", "unreachable"]
@@ -54,13 +59,16 @@ class _Attempt:
             self.ended = time.monotonic()
 
 
-def probe_paths(network: _Network, topology: Topology, probes: Sequence[Probe]) -> list[ProbeResult]:
+def probe_paths(
+    network: _Network, topology: Topology, probes: Sequence[Probe], *, patient: bool = False
+) -> list[ProbeResult]:
     """Try all paths at once.
 
     Args:
         network: Opens sockets in the nodes.
         topology: Where the nodes are.
         probes: The paths. TCP counts as open when the handshake completes, UDP when an answer comes back.
+        patient: No path is expected to be closed, so wait longer for one that seems to be.
 
     Raises:
         OSError: A listener cannot be made because something on that node holds its port.
@@ -74,7 +82,7 @@ def probe_paths(network: _Network, topology: Topology, probes: Sequence[Probe]) 
         for probe in probes:
             sock = stack.enter_context(network.socket(probe.source, probe.protocol))
             attempts.append(_begin(probe, sock, (topology.node(probe.target).ip, probe.port), selector))
-        _wait(attempts, selector)
+        _wait(attempts, selector, _PATIENT_TIMEOUT_S if patient else _TIMEOUT_S)
     return [
         ProbeResult(
             id=attempt.probe.id,
@@ -123,21 +131,23 @@ def _meaning(number: int) -> Result:
     return "dropped" if number in {errno.EPERM, errno.ETIMEDOUT, errno.EAGAIN} else "unreachable"
 
 
-def _wait(attempts: list[_Attempt], selector: selectors.BaseSelector) -> None:
-    deadline = time.monotonic() + _TIMEOUT_S
-    resend = [deadline - _TIMEOUT_S * part / _UDP_TRIES for part in range(1, _UDP_TRIES)]
-    while any(attempt.result is None for attempt in attempts) and (now := time.monotonic()) < deadline:
-        if resend and now >= resend[-1]:
-            resend.pop()
+def _wait(attempts: list[_Attempt], selector: selectors.BaseSelector, timeout: float) -> None:
+    waited = 0.0
+    resend = [timeout * part / _UDP_TRIES for part in range(1, _UDP_TRIES)]
+    while any(attempt.result is None for attempt in attempts) and waited < timeout:
+        if resend and waited >= resend[0]:
+            resend.pop(0)
             for attempt in attempts:
                 if attempt.result is None and attempt.probe.protocol == "udp":
                     _ask(attempt)
-        for key, _ in selector.select(min([deadline, *resend[-1:]]) - now):
+        began = time.monotonic()
+        for key, _ in selector.select(_LOOK_S):
             assert isinstance(key.fileobj, socket.socket)
             if key.data is None:
                 _serve(key.fileobj)
             else:
                 _advance(key.data, selector)
+        waited += min(time.monotonic() - began, _LOOK_S)
     for attempt in attempts:
         attempt.finish("dropped")
 

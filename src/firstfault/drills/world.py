@@ -62,8 +62,8 @@ class World(Protocol):
     def snapshot(self) -> Snapshot:
         """Read the configuration back."""
 
-    def probe(self) -> list[ProbeResult]:
-        """Measure which paths are open. Only while no job runs."""
+    def probe(self, *, patient: bool = False) -> list[ProbeResult]:
+        """Measure which paths are open. Only while no job runs; `patient` where all should be."""
 
     def start(self, job: Sequence[Process], logs: Path) -> None:
         """Start a job; each process's output goes to its file under `logs`."""

@@ -299,7 +299,7 @@ class Eks:
                     found[name].append(pod)
         return {name: _controller_state(pods) for name, pods in found.items()}
 
-    def probe(self) -> list[ProbeResult]:
+    def probe(self, *, patient: bool = False) -> list[ProbeResult]:  # noqa: ARG002 - nothing is waited for
         """Answer from the groups' rules, without a packet, whether each path of the topology is open."""
         if self.options.injector == "networkpolicy":
             return []
