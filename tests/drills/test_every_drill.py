@@ -59,4 +59,5 @@ def test_scoreboard_is_green(everything):
     """The whole has exit code 0, and the drill that writes to the kernel log was not part of it."""
     code, result = everything
     assert code == 0
+    assert len(result["repeated"]) <= 2, "a machine this busy can still run drills; so many are a defect"
     assert "kmsg-xid-sensor" in {each["drill"] for each in result["left_out"]}

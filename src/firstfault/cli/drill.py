@@ -15,6 +15,8 @@ from firstfault.cli.output import Seconds, TargetPath, complain, write_output
 from firstfault.errors import ExitCode, InputError, UsageError, worst_exit_code
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from firstfault.drills import EksOptions
     from firstfault.model.drill import DrillReport
 
@@ -318,28 +320,31 @@ def _run_all(options: Any, format_: str, output: Path | None, at_once: int | Non
         Interrupted,
         Interrupts,
         LeftOut,
+        Repeated,
         bundled_scenarios,
         run_everything,
     )
     from firstfault.report.drill import render_scoreboard  # noqa: PLC0415
 
-    ended: list[DrillReport] = []
+    ended: dict[str, DrillReport] = {}
     begun: list[str] = []
 
     def done(report: DrillReport) -> None:
-        ended.append(report)
+        ended[report.drill] = report
         verdict = report.verdict.cause if report.verdict else report.status
         click.echo(f"{report.drill}: {verdict}, {report.seconds:.1f} s", err=True)
 
-    def show(reports: list[DrillReport], skipped: list[LeftOut]) -> None:
-        write_output(render_scoreboard(reports, format_, skipped, width=_width(output), color=_color(output)), output)
+    def show(reports: list[DrillReport], skipped: list[LeftOut], repeated: Sequence[Repeated] = ()) -> None:
+        write_output(
+            render_scoreboard(reports, format_, skipped, repeated, width=_width(output), color=_color(output)), output
+        )
 
     with Interrupts() as interrupts:
         try:
-            reports, skipped = run_everything(options, at_once=at_once, begun=begun.append, done=done)
+            reports, skipped, repeated = run_everything(options, at_once=at_once, begun=begun.append, done=done)
         except Interrupted as interrupt:
             interrupts.ignore()
-            reports = sorted(ended, key=lambda report: report.drill)
+            reports = [ended[name] for name in sorted(ended)]
             stopped = sorted(set(begun) - {each.drill for each in reports})
             others = sorted({each.name for each in bundled_scenarios()} - set(begun))
             skipped = [LeftOut(each, "interrupted", failed=True) for each in stopped]
@@ -348,7 +353,7 @@ def _run_all(options: Any, format_: str, output: Path | None, at_once: int | Non
             click.echo(f"interrupted: {count}; whatever fault they had made was taken back", err=True)
             return 128 + interrupt.signal
         interrupts.ignore()
-        show(reports, skipped)
+        show(reports, skipped, repeated)
     failed = [ExitCode.USAGE for each in skipped if each.failed]
     return int(worst_exit_code(*map(_code, reports), *failed))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firstfault.drills.eks import EksOptions
 from firstfault.drills.engine import Observer
-from firstfault.drills.everything import LeftOut, follow_parent, run_everything
+from firstfault.drills.everything import Everything, LeftOut, Repeated, follow_parent, run_everything
 from firstfault.drills.interrupts import Interrupted, Interrupts
 from firstfault.drills.journal import runs, state_dir
 from firstfault.drills.lint import lint_scenario
@@ -15,12 +15,14 @@ from firstfault.drills.skeleton import new_scenario
 
 __all__ = [
     "EksOptions",
+    "Everything",
     "Interrupted",
     "Interrupts",
     "LeftOut",
     "Observer",
     "Options",
     "Recovered",
+    "Repeated",
     "Scenario",
     "bundled_scenarios",
     "find_scenario",

@@ -15,10 +15,18 @@ if TYPE_CHECKING:
 
     from firstfault.model import TriageReport
 
-__all__ = ["compare", "facts", "recovery"]
+__all__ = ["MEASURED_BY_RUNNING", "compare", "facts", "recovery"]
 
 Match = Literal["yes", "no", "partial", "unverified", "n/a"]
 _NOT_MEASURED = "not measured"
+_PATHS, _SUMS, _RANKS, _NCCL = (
+    "open paths",
+    "sums of every iteration",
+    "ranks",
+    "NCCL Init COMPLETE and Connected all rings",
+)
+MEASURED_BY_RUNNING = frozenset({_PATHS, _SUMS, _RANKS, _NCCL})
+"""Items of the recovery table that a machine too busy for its job can spoil; the others read configuration back."""
 
 
 def facts(phase: Phase, change: Change, report: TriageReport | None, logs: Path) -> dict[str, Any]:
@@ -181,10 +189,10 @@ def recovery(
         for side, count in sides.items():
             rows.append(row(f"{group} SG {side} rules", count, after and after.firewall.get(group, {}).get(side)))
     rows.append(row("every rule as before", "yes", "yes" if same_configuration else "no"))
-    rows.append(row("open paths", _open(before), after and _open(after)))
+    rows.append(row(_PATHS, _open(before), after and _open(after)))
     if prints_sums:
-        rows.append(row("sums of every iteration", _sums(before.ranks), after and _sums(after.ranks)))
-    rows.append(row("ranks", _outcome(before), after and _outcome(after)))
+        rows.append(row(_SUMS, _shown_sums(before.ranks), after and _shown_sums(after.ranks)))
+    rows.append(row(_RANKS, _outcome(before), after and _outcome(after)))
     rows.append(_nccl_row(logs, backend, reached=after is not None))
     return rows
 
@@ -193,13 +201,13 @@ def _open(phase: Phase) -> str:
     return f"{sum(probe.reachable for probe in phase.probes)} of {len(phase.probes)}"
 
 
-def _sums(ranks: Sequence[Any]) -> str:
+def _shown_sums(ranks: Sequence[Any]) -> str:
     shown = {" ".join(f"{value:g}" for value in rank.sums) or "none" for rank in ranks}
     return shown.pop() if len(shown) == 1 else "; ".join(sorted(shown))
 
 
 def _nccl_row(logs: tuple[Path, Path], backend: str, *, reached: bool) -> Row:
-    item = "NCCL Init COMPLETE and Connected all rings"
+    item = _NCCL
     if backend != "nccl":
         return Row(
             item=item,

@@ -1,7 +1,8 @@
 """Runs all drills of this machine, several at once: each in a process of its own, as a person would start it.
 
 Every drill has its own world, journal and undo, so they cannot meet. Most of a drill is waiting for timeouts, which is
-why more run at once than there are processors.
+why more run at once than there are processors. What they share is the machine's time: a drill that did not go as
+expected beside the others is run once more, alone, and both results are told.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
+from firstfault.drills.compare import MEASURED_BY_RUNNING
 from firstfault.drills.interrupts import Interrupted
 from firstfault.drills.jobs import choose_backend
 from firstfault.drills.scenario import Need, Scenario, bundled_scenarios
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from firstfault.drills.run import Options
 
-__all__ = ["LeftOut", "follow_parent", "left_out", "refuse_what_lacks", "run_everything"]
+__all__ = ["Everything", "LeftOut", "Repeated", "follow_parent", "left_out", "refuse_what_lacks", "run_everything"]
 
 PARENT = "FIRSTFAULT_PARENT"
 """Variable by which a drill is told the process id of the run that started it."""
@@ -61,6 +63,21 @@ class LeftOut(NamedTuple):
     name: str
     why: str
     failed: bool = False
+
+
+class Repeated(NamedTuple):
+    """A drill that was run again, alone, and what had been wrong with it beside the others."""
+
+    name: str
+    why: str
+
+
+class Everything(NamedTuple):
+    """What a run of all drills gave: the reports by name, the drills that have none, and those that ran twice."""
+
+    reports: list[DrillReport]
+    left_out: list[LeftOut]
+    repeated: list[Repeated]
 
 
 def refuse_what_lacks(scenario: Scenario, backend: str, launcher: str) -> None:
@@ -118,7 +135,7 @@ def run_everything(
     at_once: int | None = None,
     begun: Callable[[str], object] | None = None,
     done: Callable[[DrillReport], None] | None = None,
-) -> tuple[list[DrillReport], list[LeftOut]]:
+) -> Everything:
     """Run every bundled drill that this machine can run.
 
     Args:
@@ -126,9 +143,6 @@ def run_everything(
         at_once: How many run side by side; None: two for each processor, at least four and at most eight.
         begun: Called with each drill's name when it begins, in a thread of its own.
         done: Called with each report as soon as it is there.
-
-    Returns:
-        The reports by name, and the drills that have none.
 
     Raises:
         KeyboardInterrupt: Ctrl-C; every drill has taken its fault back.
@@ -138,22 +152,48 @@ def run_everything(
     whys = {each.name: left_out(each, backend, options.launcher) for each in scenarios}
     skipped = [LeftOut(name, why) for name, why in whys.items() if why]
     names = [each.name for each in sorted(scenarios, key=_cost) if not whys[each.name]]
-    reports: list[DrillReport] = []
+    reports: dict[str, DrillReport] = {}
+    repeated: list[Repeated] = []
+
+    def collect(name: str, result: DrillReport | LeftOut) -> None:
+        if isinstance(result, LeftOut):
+            skipped.append(result)
+            return
+        reports[name] = result
+        if done is not None:
+            done(result)
+
+    at_once = at_once or min(8, max(4, 2 * (os.cpu_count() or 1)))
     with _Children(options, backend, begun) as children:
-        pool = ThreadPoolExecutor(at_once or min(8, max(4, 2 * (os.cpu_count() or 1))))
+        pool = ThreadPoolExecutor(at_once)
         try:
-            for future in as_completed([pool.submit(children.run, name) for name in names]):
-                result = future.result()
-                if isinstance(result, LeftOut):
-                    skipped.append(result)
-                    continue
-                reports.append(result)
-                if done is not None:
-                    done(result)
+            futures = {pool.submit(children.run, name): name for name in names}
+            for future in as_completed(futures):
+                collect(futures[future], future.result())
+            for name in [each for each in names if each in reports and at_once > 1]:
+                if why := spoiled(reports[name]):
+                    repeated.append(Repeated(name, why))
+                    collect(name, pool.submit(children.run, name).result())
         finally:
             children.stop()
             pool.shutdown(cancel_futures=True)
-    return sorted(reports, key=lambda report: report.drill), skipped
+    # A drill whose second process gave no report stands among those without one.
+    without = {each.name for each in skipped}
+    return Everything([reports[name] for name in sorted(reports) if name not in without], skipped, repeated)
+
+
+def spoiled(report: DrillReport) -> str:
+    """Return what a busy machine may have spoiled in a drill, "" when all is well or more than that is wrong.
+
+    What was left behind, and a configuration that is not as before, is a defect however busy the machine was.
+    """
+    differs = [row for row in report.recovery if row.match not in {"yes", "n/a"}]
+    if report.left_behind or any(row.item not in MEASURED_BY_RUNNING for row in differs):
+        return ""
+    wrong = [row for row in report.expected_vs_measured if row.basis == "scenario" and row.match not in {"yes", "n/a"}]
+    if not report.expected_vs_measured:
+        return "its job did not run well before the fault"
+    return "; ".join(f"{row.item}: {row.measured} instead of {row.expected}" for row in [*wrong, *differs])
 
 
 def _cost(scenario: Scenario) -> int:

@@ -13,7 +13,7 @@ from firstfault.report.triage import harmless, safe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from firstfault.drills import LeftOut, Recovered, Scenario
+    from firstfault.drills import LeftOut, Recovered, Repeated, Scenario
     from firstfault.model import Ladder, LadderGroup, Transport, Verdict
     from firstfault.model.drill import Change, ChangedRule, DrillReport, Phase, Row
 
@@ -369,6 +369,7 @@ def render_scoreboard(
     reports: Sequence[DrillReport],
     format_: str,
     left_out: Sequence[LeftOut] = (),
+    repeated: Sequence[Repeated] = (),
     *,
     width: int = WIDTH,
     color: bool = False,
@@ -379,12 +380,14 @@ def render_scoreboard(
         reports: The results.
         format_: text or json.
         left_out: Drills that were not run, with the reason.
+        repeated: Drills that were run again alone, with what had been wrong beside the others.
         width: Columns of the terminal.
         color: Whether marks may be coloured.
     """
     if format_ == "json":
         skipped = [{"drill": each.name, "why": each.why} for each in left_out]
-        board = {"schema": "firstfault.drill-all/1", "drills": reports, "left_out": skipped}
+        again = [{"drill": each.name, "why": each.why} for each in repeated]
+        board = {"schema": "firstfault.drill-all/1", "drills": reports, "left_out": skipped, "repeated": again}
         return msgspec.json.format(msgspec.json.encode(harmless(board)), indent=2).decode()
     page = _Page(width, color=color)
     rows, marks = [], []
@@ -396,6 +399,7 @@ def render_scoreboard(
     page.table(rows, marks)
     good = sum(report.as_expected and report.restored for report in reports)
     page.lines += ["", f"{good} of {len(reports)} drills went as expected and were restored"]
+    page.lines += [f"run again alone: {safe(each.name)} (beside the others: {safe(each.why)})" for each in repeated]
     page.lines += [
         f"{'FAILED' if each.failed else 'not run'}: {safe(each.name)} ({safe(each.why)})" for each in left_out
     ]
