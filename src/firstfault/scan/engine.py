@@ -305,12 +305,14 @@ class HyperscanEngine:
         """(expression, flags) → where it leads. A pattern without selective literals stands in the sieve itself."""
         caseless, single = self._hyperscan.HS_FLAG_CASELESS, self._hyperscan.HS_FLAG_SINGLEMATCH if once else 0
         table = [(index, pattern) for index, pattern in enumerate(self._table) if pattern.first_only == once]
-        needed = [required_literals(pattern.superset, once=once) for _, pattern in table]
-        part_of = shared_windows(sorted(set().union(*(found or () for found in needed))))
+        # Both are read off a pattern together, so that it is parsed once.
+        needed = [
+            (required_literals(pattern.superset, once=once), certain_literals(pattern.superset)) for _, pattern in table
+        ]
+        part_of = shared_windows(sorted(set().union(*(found or () for found, _ in needed))))
         leads: dict[tuple[str, int], dict[tuple[bytes, bool], _Lead]] = defaultdict(dict)
-        for (index, pattern), found in zip(table, needed, strict=True):
+        for (index, pattern), (found, certain) in zip(table, needed, strict=True):
             ignore_case = pattern.ignore_case or ignores_case(pattern.regex)
-            certain = certain_literals(pattern.superset)
             for literal in sorted(found or ("",)):
                 # Of a pattern that is wanted once only the first hit is seen: look for all of its literal.
                 part = literal if once else part_of.get(literal, "")

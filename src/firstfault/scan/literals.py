@@ -7,9 +7,10 @@ never for more. Where a pattern ignores case, so must who looks for its literals
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from math import log
@@ -43,6 +44,8 @@ EVERYDAY = (
     "running", "complete", "finished", "status", "found", "detected", "available", "nvidia", "expected", "missing",
     "xit ", "done", "message", "reason", "instance", "unable", "signal", "build", "initializ", "config", "labels",
 )  # fmt: skip
+_EVERYDAY = re.compile("|".join(map(re.escape, EVERYDAY)))
+_NOT_ALPHANUMERIC = re.compile(r"[\W_]")
 
 
 def ignores_case(regex: str) -> bool:
@@ -57,7 +60,7 @@ def required_literals(regex: str, *, once: bool = False) -> frozenset[str] | Non
         regex: The pattern.
         once: Only one line of many is wanted, so that frequent literals do as well.
     """
-    best = _Parser(regex, FEW_MEMBERS).alternation().best()
+    best = _parsed(regex).best()
     if best is None or _is_slow(best):
         best = max(best or _NOTHING, _Parser(regex, MANY_MEMBERS).alternation().best() or _NOTHING, key=_worth)
     if best is None or len(best) > MOST_LITERALS:
@@ -70,9 +73,13 @@ def certain_literals(regex: str) -> tuple[str, ...]:
 
     They are no use for finding lines, but the shortest one tells a line of one XID from the lines of all others.
     """
-    whole = _Parser(regex, FEW_MEMBERS).alternation()
-    demands = {next(iter(demand)) for demand in whole.demands if len(demand) == 1}
+    demands = {next(iter(demand)) for demand in _parsed(regex).demands if len(demand) == 1}
     return tuple(sorted(demands - {""}, key=lambda literal: (len(literal), literal)))
+
+
+@lru_cache(maxsize=16)  # both questions are asked of a pattern, one after the other
+def _parsed(regex: str) -> _Node:
+    return _Parser(regex, FEW_MEMBERS).alternation()
 
 
 def _is_selective(literal: str, *, once: bool) -> bool:
@@ -97,18 +104,22 @@ def shared_windows(wanted: Iterable[str]) -> dict[str, str]:
     heap = [
         (-_use(len(found)) - _oddity(window), window, len(found))
         for window, found in holders.items()
-        if window.lower() not in _everyday()
+        if len(found) > 1 and window.lower() not in _everyday()
     ]
     heapify(heap)
     chosen: dict[str, str] = {}
-    while heap and len(chosen) < len(literals):
+    while heap:
         _, window, count = heappop(heap)
         left = [literal for literal in holders[window] if literal not in chosen]
         if len(left) == count:
             chosen.update(dict.fromkeys(left, window))
-        elif left:  # some have been served by other parts since: its turn comes later
+        elif len(left) > 1:  # some have been served by other parts since: its turn comes later
             heappush(heap, (-_use(len(left)) - _oddity(window), window, len(left)))
-    return {literal: chosen.get(literal, literal) for literal in literals}
+    for literal in literals:
+        if literal not in chosen:
+            own = [window for window in _windows(literal) if window.lower() not in _everyday()]
+            chosen[literal] = min(own, key=lambda window: (-1 - _oddity(window), window), default=literal)
+    return chosen
 
 
 def _use(served: int) -> int:
@@ -118,16 +129,17 @@ def _use(served: int) -> int:
 
 def _oddity(window: str) -> float:
     """How unlike everyday lines a part is: from 0 for their most common pairs of characters to 0.5 for none of them."""
-    pairs, total = _pairs()
+    information, most = _pairs()
     text = window.lower()
-    information = sum(log((total + 1) / (pairs[pair] + 0.3)) for pair in pairwise(text))
-    return information / (2 * (len(text) - 1) * log((total + 1) / 0.3))
+    return sum([information.get(pair, most) for pair in pairwise(text)]) / (2 * (len(text) - 1) * most)
 
 
 @cache
-def _pairs() -> tuple[Counter[tuple[str, str]], int]:
+def _pairs() -> tuple[dict[tuple[str, str], float], float]:
+    """What each pair of characters of everyday lines tells, and what any other pair does."""
     text = _everyday()
-    return Counter(pairwise(text)), len(text)
+    total = len(text) + 1
+    return {pair: log(total / (count + 0.3)) for pair, count in Counter(pairwise(text)).items()}, log(total / 0.3)
 
 
 def _windows(literal: str) -> list[str]:
@@ -148,12 +160,13 @@ def _is_slow(literals: frozenset[str]) -> bool:
     return min(map(len, literals)) < SWIFT
 
 
+@lru_cache(maxsize=1 << 16)
 def _rarity(literal: str) -> float:
     if not _is_selective(literal, once=False):
         return NEVER
-    for word in EVERYDAY:
-        literal = literal.replace(word, "\0")
-    return min(12.0, sum(1.0 if char.isalnum() else 0.5 for char in literal.replace("\0", "")) + literal.count("\0"))
+    rest, words = _EVERYDAY.subn("", literal)
+    odd = len(_NOT_ALPHANUMERIC.findall(rest))
+    return min(12.0, len(rest) - odd / 2 + words)
 
 
 @dataclass(frozen=True)
@@ -173,6 +186,8 @@ class _Node:
 
 
 _NOTHING = frozenset({""})
+# Characters that stand for themselves, up to one that a quantifier may follow: read at once, not one by one.
+_PLAIN = re.compile(r"[^\\^$.|?*+()\[\]{}]+(?![?*+{])")
 
 
 class _Run:
@@ -248,6 +263,10 @@ class _Parser:
     def _sequence(self) -> _Node:
         run = _Run()
         while self._peek() not in ("", "|", ")"):
+            if plain := _PLAIN.match(self._text, self._at):
+                self._at = plain.end()
+                run.add(frozenset({plain[0]}))
+                continue
             atom = self._atom()
             least, most = self._quantifier()
             if atom.exact is None or most > 1:
