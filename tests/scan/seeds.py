@@ -132,6 +132,7 @@ SEEDS: dict[str, bytes] = {
     "journal-export": b"__CURSOR=s\n__REALTIME_TIMESTAMP=1714564801000000\nMESSAGE\n\x03\0\0\0\0\0\0\0abc\n\nMESSAGE=x\n",
     "kubernetes": json.dumps({"apiVersion": "v1", "items": [POD, EVENT, NODE, SERVICE], "kind": "List"}, indent=1).encode(),
     "yaml": b"apiVersion: v1\nkind: Pod\nmetadata:\n  name: w-0\nstatus:\n  phase: Failed\n  conditions:\n  - type: Ready\n    status: 'False'\n---\nkind: Event\napiVersion: v1\nmessage: |\n  a\n  b\n",
+    "csv": b'@timestamp,@logStream,@message\r\n2024-05-01 12:00:02.000,w-0,"ValueError: ""x"""\r\n2024-05-01 12:00:01.000,w-0,"Traceback\n  File"\r\n',
     "security-groups": json.dumps(GROUPS).encode(),
     "terraform-json": json.dumps(PLAN).encode(),
     "terraform-text": b"Terraform will perform the following actions:\n  # a.b will be destroyed\nPlan: 0 to add, 0 to change, 1 to destroy.\n",

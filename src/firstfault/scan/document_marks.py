@@ -72,6 +72,9 @@ def _format(hint: str, kind: str, why: str, *marks: str, is_configuration: bool 
     return Structured(hint.encode(), kind, why, is_configuration, tuple(f"(?m){mark}".encode() for mark in marks))
 
 
+# The first line of a table names a column; it names none of messages.
+_COLUMN = r"(?=(?i:[^\n]*?(?<![\w.])\"?%s\"?[ \t]*(?:[,;\t]|\r?\n)))"
+_NO_MESSAGES = r"(?!(?i:[^\n]*(?<!\w)(?:message|line|log|content|_raw)\b))"
 # No record of a log, no dump of a cluster.
 _NO_RECORD = r"\A(?![\s\S]*\"(?:level|severity|time|timestamp|ts|error|status|involvedObject|containerStatuses)\"\s*:)"
 
@@ -197,6 +200,20 @@ STRUCTURED = (
         "questions and answers (CSV)",
         r"\A(?:\xef\xbb\xbf)?(?:\w+,)*\"?question\"?,(?:\w+,)*\"?(?:answer|response|completion|output)",
         r"\A[^\n]*\n[^\n]+,",
+    ),
+    *(
+        _format(
+            hint,
+            "alerts",
+            "a list of alerts (CSV)",
+            rf"\A(?:\xef\xbb\xbf)?{columns}[\w\" ,;\t.@-]+\r?\n",
+            r"\A[^\n]*\n[^\n]*[,;\t]",
+        )
+        for hint, columns in (
+            ("lert", _COLUMN % r"alert(?:[ _]?name)?"),
+            ("everity", _COLUMN % "severity" + _COLUMN % "(?:state|status)" + _NO_MESSAGES),
+            ("nnotations", _COLUMN % "annotations" + _COLUMN % "(?:state|status)" + _NO_MESSAGES),
+        )
     ),
     _format(
         "Status:",

@@ -166,7 +166,10 @@ class LineCollector:
         if key not in tally.seen and tally.variants.get(writer, 0) >= VARIANTS:
             key = (*writer, place.is_mention, "others")
         if known := tally.seen.get(key):
-            # What a paste took apart is read once more, after all lines: the last one is the last by its place.
+            # What a paste took apart is read once more, after all lines, and an export may have the newest first: the
+            # first and the last one are those by their place.
+            if (place.order or 0) < (known.first.order or 0):
+                known.first, place = place, known.first
             if known.last is None or place.order is None or place.order >= (known.last.order or 0):
                 known.last = place
             known.count += 1

@@ -7,6 +7,7 @@ what kind of plain text it looks like.
 from __future__ import annotations
 
 import importlib
+import re
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -84,6 +85,11 @@ _CANDIDATES: tuple[tuple[str, str, tuple[bytes, ...]], ...] = (
 # Those of documents in JSON: no log without a quotation mark need be searched for any of them.
 _QUOTED = frozenset(hints for _, _, hints in _CANDIDATES if all(b'"' in hint for hint in hints))
 
+# A first line of nothing but names, as in CSV: the lines of logs have colons, brackets or more words.
+_NAMES_COLUMNS = re.compile(
+    rb"\A(?:\xef\xbb\xbf)?(?:\"?sep=[,;\t]\"?\r?\n)?[\w@\"./() -]{2,80}(?:[,;\t][\w@\"./() -]{0,80}){0,200}\r?\n"
+)
+
 # The last byte of every pickle, also of the textual ones that have no head to know them by; no log ends like that.
 _PICKLE_END = b"."
 
@@ -105,6 +111,8 @@ def detect_reader(head: bytes) -> Reader | None:
     hinted = b"\n" + beginning  # so that a hint may be what a line begins with
     quoted = b'"' in hinted
     if head[-1:] == _PICKLE_END and (reader := _reader("flight_recorder", "FLIGHT_RECORDER")).detect(head):
+        return reader
+    if _NAMES_COLUMNS.match(head) and (reader := _reader("csv_export", "CSV_EXPORT")).detect(head):
         return reader
     for module, name, hints in _CANDIDATES:
         if not quoted and hints in _QUOTED:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from firstfault.scan.readers.chronology import oldest_first
 from firstfault.scan.readers.facts import Context, items, mapping, mappings, text_of
 from firstfault.scan.readers.records import Record, record_of, unwrap
 from firstfault.scan.readers.times import parse_time
@@ -112,10 +113,9 @@ def export_facts(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
     finder = _Finder(context)
     before = finder.number(len(records))
     numbered = [(record, number, finder.place(record)) for number, record in enumerate(records, start=before + 1)]
-    if all(record.time is not None for record in records):
-        numbered.sort(key=lambda item: item[0].time or 0.0)
     place = before
-    for record, number, (line, offset) in numbered:
+    for index in oldest_first([record.time for record in records]):
+        record, number, (line, offset) = numbered[index]
         for text in context.print("", record.text, needle=None, time=record.time, stream=record.stream):
             place += 1
             yield msgspec.structs.replace(text, line=line, offset=offset, place=place, entry=number)

@@ -14,6 +14,7 @@ import msgspec
 from firstfault.model import TextLine
 from firstfault.scan.limits import MIB
 from firstfault.scan.readers.base import HEAD_IS_ALL, RawLine, in_order, iter_lines, plain_line
+from firstfault.scan.readers.chronology import oldest_first
 from firstfault.scan.readers.records import MAX_DEPTH, Record, record_of
 
 if TYPE_CHECKING:
@@ -96,9 +97,7 @@ def _listed(items: list[Any]) -> list[Record]:
     found = [record for record in records if record is not None]
     if 2 * len(found) < len(items):
         return []
-    if all(record.time is not None for record in found):
-        found.sort(key=lambda record: record.time or 0.0)
-    return found
+    return [found[index] for index in oldest_first([record.time for record in found])]
 
 
 def _strings(value: Any, depth: int = 0) -> Iterator[str]:
