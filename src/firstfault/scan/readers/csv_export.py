@@ -44,7 +44,7 @@ _MESSAGES = (
 )  # fmt: skip
 _TIMES = (
     "tsns", "timestamp", "@timestamp", "time", "_time", "@t", "date", "datetime", "ts", "eventtime", "event time",
-    "log time", "receivetimestamp", "ingestiontime", "ingestion time", "timeunixnano", "asctime", "time (utc)", "timestamp (utc)",
+    "log time", "receivetimestamp", "ingestiontime", "timeunixnano", "asctime", "time (utc)", "timestamp (utc)",
 )  # fmt: skip
 _ORIGINS = {
     "pod": "pod", "pod_name": "pod", "pod name": "pod", "kubernetes.pod.name": "pod", "kubernetes.pod_name": "pod",
