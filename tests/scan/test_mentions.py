@@ -46,6 +46,8 @@ REPORTS = {
     "what grep found in a log": f"$ grep -n Xid kern.log\nkern.log:12:Nov  3 02:14:07 n1 kernel: {FALLEN}\n",
     "behind a pipe": f"root@n1:~# dmesg | grep -i xid\n[ 1234.567890] {FALLEN}\n",
     "code marks": f"My training fails with `{FALLEN}`, what can I do?\n",
+    "a line of code marks": f"`{FALLEN}`\n",
+    "a line in bold": f"**{FALLEN}**\n",
     "a message of an object": f"  message: '{FALLEN}'\n",
     "a field of a record": f'E1103 02:14:07.000000    1234 kubelet.go:1] "Failed" err="{FALLEN}"\n',
     "an exception's text": f'RuntimeError("{FALLEN}")\n',

@@ -55,6 +55,8 @@ _BEFELL = re.compile(
     r"\b(?:gets?|got|getting|sees?|saw|seeing|with|is|was|says?|said|shows?|prints?|errors?|message|throws?|raises?"
     r"|return(?:s|ed)?|fail\w*|crash\w*)[ :(]{1,3}`[^`]*\Z"
 )
+# A line that is code and nothing else is a paste, not prose.
+_ALL_CODE = re.compile(r"\s*`[^`]+`\s*")
 # Commands: of a shell's history, of `set -x`, behind a prompt, in a table of processes; behind a pipe.
 _COMMAND = (
     r"^(?:\s*\d{1,6}\*? {1,2}|[$#%] |\+{1,5} |\S+@\S+[$#] ?|\w+ +\d+ +\d[ \d.:?]*)?\s*(?:sudo )?"
@@ -86,7 +88,7 @@ _REMARK = (
 )
 _WITHOUT_QUOTES = tuple(re.compile(each) for each in (_COMMAND, _FOUND, _TEST_ID, _CHANGE, _ADVICE, _REMARK))
 # The error as a part of an expression that looks for it.
-_EXPRESSION = re.compile(r"\.[*+](?![\w./\\])|\\[dsw][+*{]|\\[()]")
+_EXPRESSION = re.compile(r"\.[*+](?![\w./\\*])|\\[dsw][+*{]|\\[()]")
 
 
 def is_mention(line: str, message: int, start: int, end: int) -> bool:
@@ -107,7 +109,11 @@ def is_mention(line: str, message: int, start: int, end: int) -> bool:
             return True
         if not message and (
             any(_closes(each.search(head), line, start, end) for each in _QUOTED)
-            or (_closes(_CODE_MARK.search(head), line, start, end) and not _BEFELL.search(head))
+            or (
+                _closes(_CODE_MARK.search(head), line, start, end)
+                and not _BEFELL.search(head)
+                and not _ALL_CODE.fullmatch(line)
+            )
         ):
             return True
     if message:
