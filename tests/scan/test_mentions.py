@@ -48,6 +48,7 @@ REPORTS = {
     "code marks": f"My training fails with `{FALLEN}`, what can I do?\n",
     "a line of code marks": f"`{FALLEN}`\n",
     "a line in bold": f"**{FALLEN}**\n",
+    "a line in italics": f"*{FALLEN}*\n",
     "a message of an object": f"  message: '{FALLEN}'\n",
     "a field of a record": f'E1103 02:14:07.000000    1234 kubelet.go:1] "Failed" err="{FALLEN}"\n',
     "an exception's text": f'RuntimeError("{FALLEN}")\n',

@@ -88,7 +88,7 @@ _REMARK = (
 )
 _WITHOUT_QUOTES = tuple(re.compile(each) for each in (_COMMAND, _FOUND, _TEST_ID, _CHANGE, _ADVICE, _REMARK))
 # The error as a part of an expression that looks for it.
-_EXPRESSION = re.compile(r"\.[*+](?![\w./\\*])|\\[dsw][+*{]|\\[()]")
+_EXPRESSION = re.compile(r"\.[*+](?![\w./\\])|\\[dsw][+*{]|\\[()]")
 
 
 def is_mention(line: str, message: int, start: int, end: int) -> bool:
@@ -118,10 +118,10 @@ def is_mention(line: str, message: int, start: int, end: int) -> bool:
             return True
     if message:
         return False
-    return (
-        any(each.search(head) for each in _WITHOUT_QUOTES)
-        or _EXPRESSION.search(line, 0, end + LONGEST_HEAD) is not None
-    )
+    text = line[: end + LONGEST_HEAD]
+    if line.startswith("*"):  # in bold or italics: the mark that closes is no part of an expression
+        text = text.rstrip().rstrip("*")
+    return any(each.search(head) for each in _WITHOUT_QUOTES) or _EXPRESSION.search(text) is not None
 
 
 def _closes(opened: re.Match[str] | None, line: str, start: int, end: int) -> bool:
