@@ -138,6 +138,18 @@ def test_pasted_pieces_are_understood_or_handed_on():
     assert texts("kind: Pod\napiVersion: v1\n  broken: [\n") == ["kind: Pod", "apiVersion: v1", "  broken: ["]
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+def test_what_the_api_server_answered_instead_of_an_object(indent):
+    """`kubectl create -o json`, `--raw` and curl give an object of kind Status: its message is what happened."""
+    answer = {
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 403, "reason": "Forbidden",
+        "message": 'pods "train-0" is forbidden: exceeded quota: team-a, requested: requests.memory=512Gi',
+    }  # fmt: skip
+    assert texts(json.dumps(answer, indent=indent)) == [
+        f"api-status Failure reason=Forbidden code=403 message={answer['message']}"
+    ]
+
+
 def test_objects_without_their_kind():
     """Support bundles leave out the kind of list members; fields tell it."""
     stripped = [

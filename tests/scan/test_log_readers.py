@@ -95,6 +95,14 @@ def test_a_record_whose_end_was_cut_off_is_read(end):
     assert first.text == "x"
 
 
+def test_an_error_that_is_an_object_is_shown_with_its_code():
+    """Web APIs of clouds answer so; the code says more than the message does."""
+    answer = (
+        '{"error": {"code": "instance-operations/launch/insufficient-capacity", "message": "Not enough capacity."}}'
+    )
+    assert texts(answer) == ["Not enough capacity. error.code=instance-operations/launch/insufficient-capacity"]
+
+
 def test_json_records_among_plain_lines():
     """A controller prints both; prefixes of `kubectl logs --prefix --timestamps` do not hide the record."""
     data = 'I1112 16:46:59 main.go:1] starting\n[pod/karpenter-1/controller] 2024-05-01T12:00:00.1Z {"level":"ERROR","message":"no \\"gpu\\" pool"}\n{broken\n'

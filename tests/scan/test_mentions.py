@@ -38,6 +38,7 @@ MENTIONS = {
     "tests of C++": f'[ RUN      ] X.Finds/"{FALLEN}"\n[       OK ] X.Finds/"{FALLEN}" (0 ms)\n',
     "a chat that gives no time on the line": f"ann  2:14 AM\njob died\nbob  2:16 AM\ncould it be like in March: {FALLEN} ?\n",
     "mail about alerts": f'From Monday on we alert on "{FALLEN}" and on "{MEMORY}".\n',
+    "a check that found nothing": "[check] no torch.OutOfMemoryError seen\n2026-11-03 02:14:08 INFO no CUDA out of memory errors found\n",
     "a sample of the training data": f'2026-11-03 02:14:08 INFO sample: "{FALLEN}"\n',
 }  # fmt: skip
 REPORTS = {
@@ -56,6 +57,7 @@ REPORTS = {
     "mail about a job": f'Hi all,\n\nmy job printed "{FALLEN}". Any idea?\n',
     "a question about this": f"What does this mean? {FALLEN}\n",
     "an answer that a program quotes": f'2026-11-03 02:14:08 ERROR the answer contains "{FALLEN}"\n',
+    "a check that found something": f"[check] no heartbeat; kernel log: {FALLEN}\n",
     "an indented line": f"    {FALLEN}\n",
     "a mention, and the line itself": f"+ grep -q '{FALLEN}' dmesg.txt\n[ 1234.567890] {FALLEN}\n",
 }

@@ -89,6 +89,15 @@ _REMARK = (
 _WITHOUT_QUOTES = tuple(re.compile(each) for each in (_COMMAND, _FOUND, _TEST_ID, _CHANGE, _ADVICE, _REMARK))
 # The error as a part of an expression that looks for it.
 _EXPRESSION = re.compile(r"\.[*+](?![\w./\\])|\\[dsw][+*{]|\\[()]")
+# Who says that there is none of it.
+_NONE_OF_IT = re.compile(
+    r"(?:^|[\s:\]])(?:[Nn]o|NO|[Zz]ero|0|[Ww]ithout(?: any)?|[Nn]ot any) "
+    r"(?:new |more |further |known |such |recent )?\Z"
+)
+_IS_THERE = re.compile(
+    r"[^.;,]{0,40}?\b(?:seen|found|detected|observed|reported|logged|so far|lines?|errors?|messages?|events?|entries"
+    r"|in (?:the |this )?(?:logs?|dmesg|output|journal))\b"
+)
 
 
 def is_mention(line: str, message: int, start: int, end: int) -> bool:
@@ -103,6 +112,8 @@ def is_mention(line: str, message: int, start: int, end: int) -> bool:
     if start > LONGEST_HEAD:
         return False
     head = line[:start]
+    if _NONE_OF_IT.search(head) and _IS_THERE.match(line, end):
+        return True
     message = message if line[:message].strip() else 0
     if any(quote in head for quote in _QUOTES):
         if _closes(_FOREIGN_TEXT.search(head), line, start, end):

@@ -295,6 +295,13 @@ def _other(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
         yield from context.print(head, status.get("message"), needle=text_of(status.get("message"))[:60] or '"phase"')
 
 
+def _api_status(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
+    """Print what the API server answered instead of an object: `kubectl create -o json`, `-v=8`, `--raw`, curl."""
+    head = f"api-status {text_of(value.get('status'))} reason={text_of(value.get('reason'))} "
+    code = text_of(value.get("code"))
+    yield from context.print(f"{head}code={code} message=", value.get("message"), needle='"message"')
+
+
 _DEPLOYMENT = {"replicas": "replicas", "ready": "readyReplicas", "available": "availableReplicas"}
 
 
@@ -310,6 +317,7 @@ def _cron_job(value: dict[str, Any], context: Context) -> Iterator[TextLine]:
 
 _PRINTERS: dict[str, Callable[[dict[str, Any], Context], Iterator[TextLine]]] = {
     "Event": _event,
+    "Status": _api_status,
     "Pod": _pod,
     "Node": _node,
     "ClusterPolicy": _cluster_policy,

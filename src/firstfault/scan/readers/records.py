@@ -141,10 +141,17 @@ def _stream(value: dict[str, Any]) -> str:
 
 
 def _fields(value: dict[str, Any], skip: str) -> Iterator[str]:
-    """Yield ` key=value` for what a structured logger put beside its message, `error` first."""
+    """Yield ` key=value` for what a structured logger put beside its message, `error` first.
+
+    A message may stand in an object of its own, as the errors of web APIs do; what is beside it there is shown, too.
+    """
     budget = MAX_FIELDS
     for key, item in sorted(value.items(), key=lambda pair: pair[0] not in {"error", "err", "exception"}):
-        if key == skip or key in SHIPPER_KEYS or key in TIME_KEYS or budget <= 0:
+        if key == skip:
+            if not isinstance(item, dict):
+                continue
+            item = {name: leaf for name, leaf in item.items() if name not in {"message", "stringValue"}}  # noqa: PLW2901
+        if key in SHIPPER_KEYS or key in TIME_KEYS or budget <= 0:
             continue
         for name, leaf in _leaves(key, item):
             budget -= 1
