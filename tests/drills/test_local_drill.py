@@ -144,7 +144,7 @@ def test_own_program(state, tmp_path):
     env = {**os.environ, "FIRSTFAULT_STATE": str(state), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = ["-m", "firstfault", "drill", "run", "sg-block", "--backend", "gloo", "--format", "json"]
     ended = subprocess.run(
-        [sys.executable, *command, "--program", str(script), "--", "--timeout", "3"],
+        [sys.executable, *command, "--program", str(script), "--", "--timeout", "15"],
         env=env, capture_output=True, text=True, check=False, timeout=180,
     )  # fmt: skip
     report = json.loads(ended.stdout)
