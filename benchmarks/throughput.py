@@ -177,9 +177,10 @@ def main() -> None:
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(dir=arguments.folder, prefix="firstfault-bench-"))
     try:
-        measure(folder, arguments.mib)
+        # First: the peak memory of a child counts from what its parent held, and `measure` builds a large database.
         if arguments.stream_gib:
             stream(arguments.stream_gib)
+        measure(folder, arguments.mib)
     finally:
         shutil.rmtree(folder)
 
