@@ -191,7 +191,7 @@ def recovery(
     rows.append(row("every rule as before", "yes", "yes" if same_configuration else "no"))
     rows.append(row(_PATHS, _open(before), after and _open(after)))
     if prints_sums:
-        rows.append(row(_SUMS, _shown_sums(before.ranks), after and _shown_sums(after.ranks)))
+        rows.append(row(_SUMS, _sums(before.ranks), after and _sums(after.ranks)))
     rows.append(row(_RANKS, _outcome(before), after and _outcome(after)))
     rows.append(_nccl_row(logs, backend, reached=after is not None))
     return rows
@@ -201,16 +201,15 @@ def _open(phase: Phase) -> str:
     return f"{sum(probe.reachable for probe in phase.probes)} of {len(phase.probes)}"
 
 
-def _shown_sums(ranks: Sequence[Any]) -> str:
+def _sums(ranks: Sequence[Any]) -> str:
     shown = {" ".join(f"{value:g}" for value in rank.sums) or "none" for rank in ranks}
     return shown.pop() if len(shown) == 1 else "; ".join(sorted(shown))
 
 
 def _nccl_row(logs: tuple[Path, Path], backend: str, *, reached: bool) -> Row:
-    item = _NCCL
     if backend != "nccl":
         return Row(
-            item=item,
+            item=_NCCL,
             basis="scenario",
             expected="-",
             measured="-",
@@ -219,7 +218,7 @@ def _nccl_row(logs: tuple[Path, Path], backend: str, *, reached: bool) -> Row:
         )
     before, after = (_nccl_ready(folder) for folder in logs)
     after = after if reached else _NOT_MEASURED
-    return Row(item=item, basis="scenario", expected=before, measured=after, match="yes" if before == after else "no")
+    return Row(item=_NCCL, basis="scenario", expected=before, measured=after, match="yes" if before == after else "no")
 
 
 def _nccl_ready(folder: Path) -> str:

@@ -170,8 +170,9 @@ def run_everything(
             futures = {pool.submit(children.run, name): name for name in names}
             for future in as_completed(futures):
                 collect(futures[future], future.result())
-            for name in [each for each in names if each in reports and at_once > 1]:
-                if why := spoiled(reports[name]):
+            # One after the other; drills that ran one at a time had no others whose load could explain anything.
+            for name, report in sorted(reports.items()) if at_once > 1 else ():
+                if why := spoiled(report):
                     repeated.append(Repeated(name, why))
                     collect(name, pool.submit(children.run, name).result())
         finally:

@@ -44,7 +44,7 @@ EVERYDAY = (
     "running", "complete", "finished", "status", "found", "detected", "available", "nvidia", "expected", "missing",
     "xit ", "done", "message", "reason", "instance", "unable", "signal", "build", "initializ", "config", "labels",
 )  # fmt: skip
-_EVERYDAY = re.compile("|".join(map(re.escape, EVERYDAY)))
+_EVERYDAY_WORD = re.compile("|".join(map(re.escape, EVERYDAY)))
 _NOT_ALPHANUMERIC = re.compile(r"[\W_]")
 
 
@@ -164,7 +164,7 @@ def _is_slow(literals: frozenset[str]) -> bool:
 def _rarity(literal: str) -> float:
     if not _is_selective(literal, once=False):
         return NEVER
-    rest, words = _EVERYDAY.subn("", literal)
+    rest, words = _EVERYDAY_WORD.subn("", literal)
     odd = len(_NOT_ALPHANUMERIC.findall(rest))
     return min(12.0, len(rest) - odd / 2 + words)
 

@@ -21,7 +21,7 @@ from firstfault.scan.readers.records import Record, record_of
 from firstfault.scan.readers.times import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from firstfault.scan.readers.joint import JointAnalysis
 
@@ -191,19 +191,18 @@ def _rows(lines: Iterator[RawLine], delimiter: str) -> Iterator[tuple[list[str],
     taken: list[RawLine] = []
     size = 0
 
-    def feed(again: Iterable[RawLine]) -> Iterator[str]:
+    def feed() -> Iterator[str]:
         nonlocal size
-        for raw in again:
+        for raw in lines:
             taken.append(raw)
             size += len(raw.data) + 1
             if size > LONGEST_ROW:
                 raise _TooLongError
             yield raw.data.decode("utf-8", "replace").rstrip("\r") + "\n"
 
-    waiting: Iterable[RawLine] = lines
     while True:
         try:
-            for cells in csv.reader(feed(waiting), delimiter=delimiter):
+            for cells in csv.reader(feed(), delimiter=delimiter):
                 if cells:
                     yield [cell.rstrip("\n") for cell in cells], taken
                 taken, size = [], 0
@@ -247,11 +246,9 @@ def _time_of(entry: _Entry) -> float | None:
 
 
 def _sorted(entries: list[_Entry]) -> Iterator[TextLine]:
-    place = 0
-    for index in oldest_first([_time_of(entry) for entry in entries]):
-        for line in _lines(entries[index]):
-            place += 1
-            yield msgspec.structs.replace(line, place=place)
+    order = oldest_first([_time_of(entry) for entry in entries])
+    for place, line in enumerate((line for index in order for line in _lines(entries[index])), start=1):
+        yield msgspec.structs.replace(line, place=place)
 
 
 def _in_direction(kept: list[_Entry], others: Iterator[_Entry]) -> Iterator[TextLine]:
