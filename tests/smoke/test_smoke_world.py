@@ -60,7 +60,7 @@ def test_reject_is_told_from_drop(pair):
 def test_blocked_mesh_is_named_though_the_master_port_is_open(pair):
     """The half-open group: rendezvous would pass, the backend would hang."""
     pair.rules = [MASTER_ONLY, OUT]
-    found = pair.run()
+    found = pair.run(wait=30)
     assert cause_of(found) == ("tcp", "network.gloo.unreachable")
     assert cause_of(found, rank=0) == ("tcp", "network.gloo.unreachable")
 

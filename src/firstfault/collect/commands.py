@@ -21,7 +21,7 @@ from firstfault.collect.items import ITEMS
 from firstfault.collect.live import MAX_PODS, containers, no_pods, pod_places, reachability_file
 from firstfault.collect.names import check_namespace, is_object_name
 from firstfault.collect.permissions import read_only
-from firstfault.collect.pool import fetching_pool
+from firstfault.collect.pool import fetch_all
 from firstfault.errors import InputError, UnsupportedError
 from firstfault.model import Missing
 from firstfault.model.files import refuse_special
@@ -203,8 +203,7 @@ def run_commands(
         )
     for name in ("logs", "flight-recorder") if pods else ():
         (folder / name).mkdir(exist_ok=True)
-    with fetching_pool(PARALLEL) as pool:
-        list(pool.map(execute, _all_pod_commands(target, pods)))
+    fetch_all(execute, _all_pod_commands(target, pods), threads=PARALLEL)
     missing += _run_cloud(folder, execute, pods, _items(outputs.get("nodes.json"), "nodes.json", missing))
     return sorted(missing, key=lambda each: each.what)
 

@@ -21,7 +21,7 @@ from firstfault.collect.cloud import (
 from firstfault.collect.items import ITEMS, Item
 from firstfault.collect.kube import KubeError, KubeReader
 from firstfault.collect.names import check_namespace, is_object_name
-from firstfault.collect.pool import fetching_pool
+from firstfault.collect.pool import fetch_all
 from firstfault.collect.reachability import parse_network_acl, parse_security_group, reachable
 from firstfault.errors import UnsupportedError
 from firstfault.model import Missing
@@ -155,8 +155,7 @@ def _gather_logs(kube: KubeReader, folder: Path, pods: list[dict[str, Any]]) -> 
     if wanted:
         (folder / "logs").mkdir(exist_ok=True)
 
-    with fetching_pool(PARALLEL_CALLS) as pool:
-        return [problem for problem in pool.map(fetch, sorted(wanted)) if problem]
+    return [problem for problem in fetch_all(fetch, sorted(wanted), threads=PARALLEL_CALLS) if problem]
 
 
 def pod_places(pods: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> tuple[list[PodPlace], str | None]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from firstfault.waiting import completed
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -37,8 +39,9 @@ class Diagnosis:
 
     def report(self, logs: Path) -> TriageReport:
         """Return the report, and wait for it if it was begun."""
-        begun = self._begun.get(logs)
-        return diagnose(logs) if begun is None else begun.result()
+        if (begun := self._begun.get(logs)) is None:
+            return diagnose(logs)
+        return next(completed([begun])).result()
 
     def close(self) -> None:
         """Begin nothing more."""

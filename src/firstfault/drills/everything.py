@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -27,6 +27,7 @@ from firstfault.drills.scenario import Need, Scenario, bundled_scenarios
 from firstfault.errors import UnsupportedError, UsageError
 from firstfault.model.drill import DrillReport
 from firstfault.parent import die_with_parent
+from firstfault.waiting import completed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -168,13 +169,14 @@ def run_everything(
         pool = ThreadPoolExecutor(at_once)
         try:
             futures = {pool.submit(children.run, name): name for name in names}
-            for future in as_completed(futures):
+            for future in completed(futures):
                 collect(futures[future], future.result())
             # One after the other; drills that ran one at a time had no others whose load could explain anything.
             for name, report in sorted(reports.items()) if at_once > 1 else ():
                 if why := spoiled(report):
                     repeated.append(Repeated(name, why))
-                    collect(name, pool.submit(children.run, name).result())
+                    for future in completed([pool.submit(children.run, name)]):
+                        collect(name, future.result())
         finally:
             children.stop()
             pool.shutdown(cancel_futures=True)

@@ -208,7 +208,7 @@ def read_events(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def runs(state: Path) -> list[Path]:
-    """Return the folders of all runs, oldest first; none when there is no state folder yet.
+    """Return the folders of all runs that have a journal, oldest first; none when there is no state folder yet.
 
     Raises:
         InputError: The state folder is not a folder or cannot be read, so nobody knows what is owed.
@@ -224,7 +224,7 @@ def runs(state: Path) -> list[Path]:
             f"{place}: {error.strerror}: the journals of earlier runs cannot be read",
             "set FIRSTFAULT_STATE to the folder that the runs used, as the user who ran them",
         ) from error
-    return [path for path in found if _is_file(path / "lock")]
+    return [path for path in found if _is_file(path / "journal.jsonl")]
 
 
 def _is_file(path: Path) -> bool:
