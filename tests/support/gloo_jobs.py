@@ -18,6 +18,8 @@ from pathlib import Path
 
 ALL_REDUCE = Path(__file__).parents[2] / "src/firstfault/drills/programs/all_reduce.py"
 TIMEOUT_S = 4
+# For jobs whose ranks meet and end by themselves: on a busy machine they take longer to meet.
+PATIENT = {"FIRSTFAULT_TIMEOUT": "40"}
 
 RAISES = """
 import runpy, sys
@@ -80,16 +82,16 @@ def jobs(stack: ExitStack) -> dict[str, list[tuple[dict[str, str], str]]]:
         ]
 
     return {
-        "healthy": pair(ports["healthy"]),
+        "healthy": pair(ports["healthy"], **PATIENT),
         "dropped": pair(ports["two"], silent),
         "refused": pair(str(closed_port()), dead),
         "unresolved": pair(str(closed_port()), MASTER_ADDR="nccl-master.invalid")[1:],
         "missing": pair(ports["missing"], world="3"),
         "port-in-use": pair(taken)[:1],
         "environment": [({"WORLD_SIZE": "2", "MASTER_PORT": dead}, "")],
-        "raises": pair(ports["raises"], code=RAISES),
-        "dies": pair(ports["dies"], code=DIES),
-        "interface": pair(ports["interface"], GLOO_SOCKET_IFNAME="nope0"),
+        "raises": pair(ports["raises"], code=RAISES, **PATIENT),
+        "dies": pair(ports["dies"], code=DIES, **PATIENT),
+        "interface": pair(ports["interface"], GLOO_SOCKET_IFNAME="nope0", **PATIENT),
     }
 
 
