@@ -53,9 +53,11 @@ def test_references_between_cards_resolve():
     """`explains` and `mistaken_for` name causes that exist; aliases clash with no other card."""
     catalogue = load_catalogue()
     known = set(catalogue.cards)
+    reported = {card.cause for card in catalogue.cards.values()}
     for card in catalogue.cards.values():
         for glob in card.explains:
-            assert any(fnmatchcase(cause, glob) for cause in known), f"{card.id} explains {glob}"
+            # A variant is reported as its broader cause, so its own id here would explain nothing.
+            assert any(fnmatchcase(cause, glob) for cause in reported), f"{card.id} explains {glob}"
         for other in card.mistaken_for:
             assert other.cause in known, f"{card.id} mistaken for {other.cause}"
         if card.variant_of:
