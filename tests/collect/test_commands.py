@@ -22,6 +22,7 @@ from firstfault.cli.triage import triage_command
 from firstfault.collect.bundle import pack_bundle
 from firstfault.collect.commands import Target, list_commands, permissions, run_commands, script
 from firstfault.errors import InputError
+from support.processes import is_running
 
 from .conftest import node, pod
 
@@ -245,7 +246,7 @@ SLOW_KUBECTL = """#!/bin/sh
 case "$*" in
   *"get pods"*) echo '{"items": [{"metadata": {"name": "a"}, "status": {"phase": "Running", "containerStatuses":
     [{"name": "c", "state": {"running": {}}}]}}]}' ;;
-  *logs*) : > "$STARTED"; exec sleep 30 ;;
+  *logs*) : > "$STARTED.$$"; : > "$STARTED"; exec sleep 30 ;;
 esac
 """
 
@@ -281,12 +282,14 @@ def test_whoever_is_told_to_end_leaves_nothing_behind(kube, tmp_path, verb, numb
     with subprocess.Popen(argv, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         until(started.exists)
         process.send_signal(number)
-        # Its kubectl, an orphan for as long as it waits, holds no pipe of ours.
         _, said = process.communicate(timeout=20)
     release.set()
     assert process.returncode == 128 + number
     assert list(scratch.iterdir()) == []
     assert not list(tmp_path.glob("*b.tar.gz*"))
+    kubectls = [int(path.suffix[1:]) for path in tmp_path.glob("started.*")]
+    assert bool(kubectls) is (verb == "collect")
+    until(lambda: not any(map(is_running, kubectls)))
     assert said.decode() == f"firstfault: ended by {number.name}; what had been gathered was deleted\n"
 
 

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -18,17 +17,10 @@ from firstfault.scan import scanner as scanner_module
 from firstfault.scan.engine import load_engine
 from firstfault.scan.patterns import build_patterns
 from firstfault.scan.scanner import Scanner
+from support.processes import is_running
 
 FAULT = "torch.distributed.DistNetworkError: The client socket has timed out after 5000ms while trying to connect to (m, 1)."
 FILLER = "2026-03-01 10:00:00,000 INFO a line like any other, number {}\n"
-
-
-def is_running(process):
-    """Whether it exists and is more than an entry that its new parent has not taken note of yet."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def faults(result):

@@ -12,7 +12,7 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -22,6 +22,7 @@ from firstfault.collect.live import MAX_PODS, containers, no_pods, pod_places, r
 from firstfault.collect.names import check_namespace, is_object_name
 from firstfault.collect.permissions import read_only
 from firstfault.collect.pool import fetch_all
+from firstfault.collect.programs import Programs
 from firstfault.errors import InputError, UnsupportedError
 from firstfault.model import Missing
 from firstfault.model.files import refuse_special
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["Command", "Target", "permissions", "run_commands", "script"]
 
 SCRIPT = Path(__file__).with_name("bundle.sh")
-COMMAND_TIMEOUT_S = 60
 PARALLEL = 4
 _KLOG = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w.-]+:\d+\]")
 MOST_OF_STDERR = 500
@@ -147,22 +147,10 @@ def script(target: Target) -> str:
     return re.sub("@([A-Z_]+)@", lambda match: values[match[1]], text)
 
 
-def _subprocess_run(argv: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
-    try:
-        return subprocess.run(argv, capture_output=True, timeout=COMMAND_TIMEOUT_S, check=False)
-    except FileNotFoundError as error:
-        raise UnsupportedError(
-            f"the program {argv[0]!r} is not on the PATH", "install it, or run the printed script where it is"
-        ) from error
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(argv, 124, b"", f"no answer within {COMMAND_TIMEOUT_S} s".encode())
+_Run: TypeAlias = "Callable[[tuple[str, ...]], subprocess.CompletedProcess[bytes]]"
 
 
-def run_commands(
-    folder: Path,
-    target: Target,
-    run: Callable[[tuple[str, ...]], subprocess.CompletedProcess[bytes]] = _subprocess_run,
-) -> list[Missing]:
+def run_commands(folder: Path, target: Target, run: _Run | None = None) -> list[Missing]:
     """Run the commands one by one into `folder`; return what they could not get.
 
     What they print is written as it is, for whoever packs the folder to redact; what they complain of is redacted here.
@@ -170,12 +158,17 @@ def run_commands(
     Args:
         folder: Existing empty folder.
         target: Which job.
-        run: Starts one command and returns its output; tests give their own.
+        run: Starts one command and returns its output, where it is not to be run as a program of this machine.
 
     Raises:
         UnsupportedError: kubectl is not there.
         InputError: The kubeconfig is a pipe.
     """
+    with Programs() as programs:
+        return _run_commands(folder, target, run or programs.run)
+
+
+def _run_commands(folder: Path, target: Target, run: _Run) -> list[Missing]:
     missing: list[Missing] = []
 
     def execute(command: Command) -> bytes | None:
