@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -16,6 +15,7 @@ import pytest
 import yaml
 
 from firstfault.guardrails import Intervals, Options, apply_tree, render
+from support.ports import closed_port
 
 PROMETHEUS = shutil.which("prometheus")
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
@@ -86,12 +86,6 @@ class Site:
             return seen()
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @contextlib.contextmanager
 def running(command, ready, log):
     """Run a program until the block ends; wait until its page says that it is ready."""
@@ -128,7 +122,7 @@ def test_a_fault_reaches_the_pager_by_its_route(site, tmp_path):
         for hook in receiver.get("webhook_configs", []):
             hook["url"] = f"http://127.0.0.1:{site.port}/{receiver['name']}"
     (tmp_path / "alertmanager.yaml").write_text(yaml.safe_dump(routes))
-    notify, query = free_port(), free_port()
+    notify, query = closed_port(), closed_port()
     scrape = {"job_name": "fake", "scrape_interval": "1s", "static_configs": [{"targets": [f"127.0.0.1:{site.port}"]}]}
     config = {
         "global": {"evaluation_interval": "1s"},

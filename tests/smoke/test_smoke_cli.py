@@ -13,6 +13,7 @@ from firstfault.cli.smoke import smoke
 from firstfault.errors import UsageError
 from firstfault.smoke import Limits, Options, run_smoke
 from firstfault.smoke.exchange import attempt, exchange
+from support.ports import closed_port
 
 RANK_1 = ("--rank", "1", "--world-size", "2")
 
@@ -97,9 +98,7 @@ def names(monkeypatch):
 )
 def test_ranks_meet_by_either_family(masters):
     """Each rank may know the master by another address than rank 0 itself, as with split name servers."""
-    with socket.socket(socket.AF_INET6) as free:
-        free.bind(("::", 0))
-        port = free.getsockname()[1]
+    port = closed_port()
     found = {}
 
     def meet(rank):

@@ -7,7 +7,6 @@ with its own environment, its output going to FOLDER/JOB/rank<r>.log as a person
 from __future__ import annotations
 
 import os
-import random
 import runpy
 import signal
 import socket
@@ -15,6 +14,9 @@ import sys
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # it is also run as a program
+from support.ports import closed_port
 
 ALL_REDUCE = Path(__file__).parents[2] / "src/firstfault/drills/programs/all_reduce.py"
 TIMEOUT_S = 4
@@ -38,15 +40,6 @@ DIES = RAISES.replace('raise ValueError("batch 17 has 12 labels for 16 samples")
 MIXES = RAISES.replace(
     'raise ValueError("batch 17 has 12 labels for 16 samples")', "return dist.broadcast(args[0], src=0)"
 ).replace("calls == 3", "calls >= 3")
-
-
-def closed_port() -> int:
-    """A port on which nobody listens, below those that the kernel gives to other programs meanwhile."""
-    while True:
-        port = random.randrange(10_000, 32_000)
-        with socket.socket(socket.AF_INET6) as probe, suppress(OSError):
-            probe.bind(("::", port))
-            return port
 
 
 def silent_port(stack: ExitStack) -> int:
