@@ -83,6 +83,22 @@ def test_records_of_loggers_and_shippers(record, text, time, stream):
     assert (line.text, line.time, line.stream) == (text, time, stream)
 
 
+def test_what_passes_messages_on_logs_them_whole():
+    event = {
+        "agent": "gpu-health-monitor", "isFatal": True, "message": "GPU had an uncontained error (XID 95)",
+        "errorCode": ["DCGM_FR_UNCONTAINED_ERROR"], "metadata": {"region": "eu"},
+    }  # fmt: skip
+    for field, place in (({"HealthEvent": event}, "event.HealthEvent"), ({"events": [event]}, "event.events")):
+        record = {"level": "INFO", "msg": "Handling event for ruleset", "event": {"version": 1, **field}}
+        _, (line,) = read(json.dumps(record) + "\n")
+        assert line.text == (
+            f"Handling event for ruleset level=INFO event.version=1 {place}.agent=gpu-health-monitor {place}.isFatal=True "
+            f"{place}.message=GPU had an uncontained error (XID 95) {place}.errorCode=DCGM_FR_UNCONTAINED_ERROR"
+        )
+    _, (line,) = read('{"msg": "found", "node": {"spec": {"cpu": [1, 2], "pool": {"name": "a"}}, "name": "n1"}}\n')
+    assert line.text == "found node.name=n1"
+
+
 @pytest.mark.parametrize("end", ["", ",", '","node":{"name":"a', '","node":{"name":"a"', '","pods":["a"'])
 def test_a_record_whose_end_was_cut_off_is_read(end):
     """Pastes end where the terminal did; what stands in the record counts."""

@@ -160,16 +160,41 @@ def _fields(value: dict[str, Any], skip: str) -> Iterator[str]:
             yield f" {name}={text}"
 
 
-def _leaves(key: str, item: Any) -> Iterator[tuple[str, str]]:
-    """Yield the scalars of a field; of nested objects only the first level, of lists only scalars."""
+def _leaves(key: str, item: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield the scalars of a field; of nested objects only the first level, and those with a message of their own.
+
+    What passes messages on (health events, conditions, alerts) logs them whole, in an object or a list of them.
+    """
     if isinstance(item, dict):
-        for name, leaf in item.items():
-            if isinstance(leaf, (str, int, float)) and leaf != "":
-                yield f"{key}.{name}", str(leaf)
+        yield from _members(key, item, depth)
     elif isinstance(item, list):
-        if item and all(isinstance(leaf, (str, int, float)) for leaf in item):
+        if _scalars(item):
             yield key, ",".join(map(str, item))
+        elif depth < MAX_DEPTH and _says_something(item):
+            for one in item:
+                yield from _members(key, one, depth + 1)
     elif isinstance(item, bool):
         yield key, str(item).lower()
     elif item is not None and item != "":
         yield key, str(item)
+
+
+def _members(key: str, item: dict[str, Any], depth: int) -> Iterator[tuple[str, str]]:
+    """Yield the scalars in an object, and what is in those of its objects that have a message."""
+    for name, leaf in item.items():
+        if isinstance(leaf, (str, int, float)):
+            if leaf != "":
+                yield f"{key}.{name}", str(leaf)
+        elif depth < MAX_DEPTH and (_says_something(leaf) or (depth and _scalars(leaf))):
+            yield from _leaves(f"{key}.{name}", leaf, depth + 1)
+
+
+def _scalars(item: Any) -> bool:
+    """Say whether this is a list of numbers or texts."""
+    return isinstance(item, list) and bool(item) and all(isinstance(leaf, (str, int, float)) for leaf in item)
+
+
+def _says_something(item: Any) -> bool:
+    """Say whether this is an object with a message of its own, or a list of such."""
+    objects = item if isinstance(item, list) else [item]
+    return bool(objects) and all(isinstance(one, dict) and isinstance(one.get("message"), str) for one in objects)
