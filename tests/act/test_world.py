@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -275,3 +276,18 @@ def test_dead_preloaded_process_is_replaced_by_an_exec(world, tmp_path):
         world.spawn("alpha", argv, env=ENV, cwd=tmp_path, output=stream.fileno(), preloaded=1)
     assert world.wait_exit(20).code == 0
     assert (tmp_path / "output").read_text() == "executed\n"
+
+
+def test_first_process_whose_tool_is_gone_ends_without_a_word(tmp_path):
+    """Ctrl-C in the first moments of a drill: the tool says what happened, and no traceback stands before it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.close()
+    with theirs:
+        ended = subprocess.run(
+            [
+                *(sys.executable, "-m", "firstfault.act.world_init"),
+                *(str(theirs.fileno()), str(os.getpid()), str(tmp_path)),
+            ],
+            pass_fds=[theirs.fileno()], capture_output=True, check=False, timeout=60,
+        )  # fmt: skip
+    assert (ended.stdout, ended.stderr) == (b"", b"")

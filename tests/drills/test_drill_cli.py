@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pty
@@ -258,6 +259,19 @@ def test_closed_streams_and_a_relative_state_folder(tmp_path, quick):
     assert ended.returncode == 0
     (folder,) = (tmp_path / "state" / "runs").iterdir()
     assert json.loads((folder / "report.json").read_text())["restored"] is True
+
+
+@pytest.mark.netns
+@pytest.mark.torch
+@pytest.mark.usefixtures("netns")
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+def test_ranks_have_standard_streams_although_the_caller_has_none(tmp_path):
+    """A closed standard error neither reaches the ranks nor gives its number to another file."""
+    ended = subprocess.run(
+        ["sh", "-c", 'exec "$0" -m firstfault drill run sg-toggle-aux --backend gloo 2>&-', sys.executable],
+        env=env(tmp_path), capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout
 
 
 # Sends itself a signal when the journal has the first event of a name: no busy machine makes that later.

@@ -1,17 +1,22 @@
-"""`firstfault smoke` on the command line: names and numbers that cannot be, and IPv6."""
+"""`firstfault smoke` on the command line: names and numbers that cannot be, IPv6, and being told to end."""
 
 from __future__ import annotations
 
 import errno
+import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 from click.testing import CliRunner
 
 from firstfault.cli.smoke import smoke
 from firstfault.errors import UsageError
-from firstfault.smoke import Limits, Options, run_smoke
+from firstfault.smoke import Limits, Options, run_smoke, run_wrapped
 from firstfault.smoke.exchange import attempt, exchange
 from support.ports import closed_port
 
@@ -150,3 +155,81 @@ def test_of_several_addresses_the_one_that_answers_counts(monkeypatch, errors, s
     monkeypatch.setattr(socket, "create_connection", fail)
     made, connection = attempt(("m", 1), "m", 1)
     assert (made.state, connection) == (state, None)
+
+
+SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda each: each.name)
+
+
+@pytest.fixture
+def scratch(tmp_path, monkeypatch):
+    """An empty folder for temporary files, in which nothing may stay."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+@SIGNALS
+def test_whoever_is_told_to_end_leaves_nothing_behind(scratch, number):
+    """While it waits for its peers: its folder and the lock beside it go, it says so, and ends as shells call it."""
+    words = ["--rank", "0", "--world-size", "2", "--master", f"127.0.0.1:{closed_port()}", "--wait", "60"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "firstfault", "smoke", "--backend", "gloo", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        deadline = time.monotonic() + 60
+        while not any(path.is_dir() for path in scratch.iterdir()):
+            assert time.monotonic() < deadline, "it never began"
+            time.sleep(0.02)
+        process.send_signal(number)
+        shown, said = process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert list(scratch.iterdir()) == []
+    assert (shown, said.decode()) == (b"", f"firstfault: ended by {number.name}; its temporary files were deleted\n")
+
+
+# The preflight of one rank alone, without PyTorch.
+WRAPPING = """
+from firstfault.cli import main
+from firstfault.smoke import run
+run._backend = lambda _: (None, None)
+main()
+"""
+PROGRAM = """
+import signal, sys, time
+def checkpoint(*_):
+    print("checkpoint")
+    sys.exit(7)
+signal.signal(int(sys.argv[1]), checkpoint)
+print("step 1", flush=True)
+while True:
+    time.sleep(0.05)
+"""
+
+
+@SIGNALS
+def test_wrapped_program_gets_the_signal_and_ends_as_it_likes(scratch, number):
+    """It may write its checkpoint; smoke waits for it, gives its exit code and leaves nothing behind."""
+    words = ["--rank", "0", "--world-size", "1", "--master", "127.0.0.1:29500", "--backend", "gloo", "--wrap", "--"]
+    program = [sys.executable, "-c", PROGRAM, str(int(number))]
+    with subprocess.Popen(
+        [sys.executable, "-c", WRAPPING, "smoke", *words, *program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"step 1\n"
+        process.send_signal(number)
+        shown, said = process.communicate(timeout=60)
+    assert (process.returncode, shown) == (7, b"checkpoint\n"), said.decode()
+    assert list(scratch.iterdir()) == []
+
+
+def test_signal_before_the_wrapped_program_has_started_is_kept_for_it(monkeypatch, tmp_path):
+    """No moment is left in which a signal would end smoke and let the program run on."""
+    start = subprocess.Popen
+
+    def interrupted(*args, **kwargs):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return start(*args, **kwargs)
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    code, _ = run_wrapped(["sleep", "60"], tmp_path / "program.log")
+    assert code == 128 + signal.SIGTERM

@@ -6,6 +6,7 @@ import pytest
 
 from firstfault.errors import UsageError
 from firstfault.model.smoke import RungResult, SmokeReport
+from firstfault.report.smoke import render_smoke
 from firstfault.smoke import Options, from_environment
 from firstfault.smoke.floors import bandwidth_floor, expected_transport, transport_matches
 from firstfault.smoke.interfaces import interface_problem, matching
@@ -87,3 +88,15 @@ def test_metrics_are_valid_exposition_with_the_names_of_the_rules():
     assert "firstfault_smoke_bus_bandwidth_bytes_per_second" in text
     for line in text.splitlines():
         assert line.startswith(("#", "firstfault_smoke_"))
+
+
+def test_rank_without_its_peer_says_where_to_look():
+    """A peer that was told to end is no fault of the path, and why this rank failed is shown."""
+    report = SmokeReport(
+        status="unknown", rank=1, world_size=2, host="h", backend="gloo", seconds=3.0, verdict=None,
+        rungs=[RungResult(rung="store", ok=False, seconds=1, why="rank 0 gave up: it was interrupted", peer="rank 0")],
+    )  # fmt: skip
+    text = render_smoke(report, "text")
+    assert "rank 0 gave up: it was interrupted" in text
+    assert "could not go on without rank 0; look there" in text
+    assert "nothing shows why" not in text

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
+import msgspec
 import pytest
+
+from firstfault.model.smoke import SmokeReport
+from firstfault.report.smoke import render_smoke
 
 from .conftest import MASTER_ONLY, OUT
 
@@ -111,6 +116,17 @@ def test_rank_that_gives_up_tells_the_others_why(pair):
     _, report, text = found[0]
     assert report["status"] in {"fault", "unknown"}, text
     assert "rank 1" in next(each["why"] for each in report["rungs"] if each["ok"] is False)
+
+
+def test_rank_that_is_told_to_end_tells_the_others(pair):
+    """The others blame neither the network nor anything else, and say where to look."""
+    found = pair.run(wait=30, env={"PYTHONPATH": str(pair.dying(1, "os.kill(os.getpid(), signal.SIGTERM)"))})
+    assert found[1][0] == 128 + signal.SIGTERM, found[1]
+    code, report, text = found[0]
+    assert (code, report["status"]) == (3, "unknown"), text
+    shown = render_smoke(msgspec.convert(report, SmokeReport), "text")
+    assert "rank 1 gave up: it was interrupted" in shown
+    assert shown.splitlines()[-1].startswith("unknown: this rank could not go on without rank 1; look there")
 
 
 def test_program_that_cannot_be_started_is_said_also_into_a_file(tmp_path):

@@ -480,11 +480,13 @@ def main(arguments: list[str]) -> int:
             _map_user()
         pid = os.fork()
     except (OSError, StageError) as problem:
-        wire.send(control, {"event": "failed", "error": _describe(problem)})
+        with contextlib.suppress(OSError):  # the tool was told to end meanwhile, and listens no more
+            wire.send(control, {"event": "failed", "error": _describe(problem)})
         return 1
     if pid == 0:
         _run_init(control, arguments[2])
-    wire.send(control, {"event": "forked", "init": pid})
+    with contextlib.suppress(OSError):  # as above: init sees it, too, and ends
+        wire.send(control, {"event": "forked", "init": pid})
     control.close()
     os.waitpid(pid, 0)
     return 0

@@ -12,7 +12,7 @@ from typing import cast
 import click
 
 from firstfault._version import __version__
-from firstfault.cli.ending import Ended
+from firstfault.cli.ending import Ended, quitting_at_once
 from firstfault.errors import ExitCode, FirstFaultError
 
 __all__ = ["main"]
@@ -45,7 +45,9 @@ class LazyGroup(click.Group):
         if cmd_name not in VERBS:
             return None
         module, _, attribute = VERBS[cmd_name][0].partition(":")
-        return cast("click.Command", getattr(importlib.import_module(module), attribute))
+        with quitting_at_once():
+            imported = importlib.import_module(module)
+        return cast("click.Command", getattr(imported, attribute))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the table of verbs without importing them."""
@@ -86,7 +88,8 @@ def _fill_closed_streams() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+            os.set_inheritable(opened, True)  # else each program that is started has none again
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8")
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8")
 
@@ -112,7 +115,7 @@ def main() -> None:
     except click.exceptions.Abort:
         code = 130
     except Ended as end:
-        _complain(f"ended by {end}; what had been gathered was deleted")
+        _complain(f"ended by {end}; {end.done}")
         code, at_once = 128 + end.signal, True
     except click.ClickException as error:
         error.show()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from firstfault.cli.ending import ending_in_order
 from firstfault.cli.output import Seconds, TargetPath, write_output
 from firstfault.errors import ExitCode, UsageError
 from firstfault.model.safe_text import without_commands
@@ -92,7 +93,7 @@ def smoke(
     if bool(program) != wrap:
         raise UsageError("--wrap and a program belong together", "firstfault smoke --wrap -- python train.py ...")
     options = _options(given)
-    with private_folder("firstfault-smoke-") as private:
+    with ending_in_order("its temporary files were deleted"), private_folder("firstfault-smoke-") as private:
         folder = logs or private
         folder.mkdir(parents=True, exist_ok=True)
         report = run_smoke(options, folder)

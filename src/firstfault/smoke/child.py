@@ -147,7 +147,9 @@ def _ended(
     loss = events.loss
     if events.closed and loss is None:
         child.wait()
-    failed = RungResult(rung=rung, ok=False, seconds=took, why=why if loss is None else loss.why)
+    failed = RungResult(rung=rung, ok=False, seconds=took, why=why)
+    if loss is not None:
+        failed = msgspec.structs.replace(failed, why=loss.why, peer=f"rank {loss.rank}")
     return Backend(rungs=[*rungs, failed], exit_code=child.poll(), loss=loss)
 
 

@@ -7,12 +7,16 @@ goes to standard output and error, where triage reads it.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import os
+import signal
 import time
 from collections.abc import Callable
 from typing import Any
+
+from firstfault.parent import die_with_parent
 
 __all__ = ["main"]
 
@@ -22,6 +26,8 @@ _ROUNDS = 5
 
 def main() -> None:
     """Climb store, init, collective and bandwidth, and say so as each is done."""
+    with contextlib.suppress(OSError, AttributeError):  # not Linux: the parent ends this process where it can
+        die_with_parent(signal.SIGKILL)
     with os.fdopen(int(os.environ["FIRSTFAULT_SMOKE_FD"]), "w", buffering=1) as progress:
 
         def say(**fields: object) -> None:

@@ -25,6 +25,8 @@ __all__ = ["Attempt", "Exchange", "attempt", "exchange", "listener"]
 
 State = Literal["open", "dropped", "refused", "unreachable"]
 _RETRY_S = 0.25
+_MOMENT_S = 0.2
+"""No sleep is longer: a signal that comes on the way to it would wait for its end."""
 _LINE_LIMIT = 1 << 20
 _HELLO = b"firstfault-smoke/1 "
 
@@ -185,11 +187,11 @@ def _lead(options: Options, source: str, port: int) -> Exchange:
     deadline = time.monotonic() + options.limits.wait
     with listener(options.master[1]) as server, contextlib.ExitStack() as stack:
         while len(joined) < options.world_size - 1 and (left := deadline - time.monotonic()) > 0:
-            server.settimeout(left)
+            server.settimeout(min(left, _MOMENT_S))
             try:
                 connection, address = server.accept()
             except TimeoutError:
-                break
+                continue
             connection.settimeout(options.limits.tcp)
             hello = _greeting(connection)
             if hello is None or not 0 < hello.rank < options.world_size:

@@ -65,6 +65,7 @@ def run_smoke(options: Options, logs: Path) -> SmokeReport:
     run = _Run(options, logs)
     bus, report = None, None
     result = None
+    why = ""
     try:
         if _name(run) and _interface(run) and _tcp(run):
             if options.preflight and options.backend == "nccl" and not Path("/dev/nvidiactl").exists():
@@ -72,10 +73,14 @@ def run_smoke(options: Options, logs: Path) -> SmokeReport:
             else:
                 bus, report = _backend(run)
         result = _result(run, bus, report)
+    except BaseException as error:
+        why = f"it could not go on: {error}" if isinstance(error, Exception) else "it was interrupted"
+        raise
     finally:
         failed = next((rung for rung in run.rungs if rung.ok is False), None)
         cause = result.verdict.cause if result and result.verdict else ""
-        why = f"rung {failed.rung} failed: {failed.why}" if failed else "it was interrupted"
+        if failed:
+            why = f"rung {failed.rung} failed: {failed.why}"
         run.presence.close(ok=result is not None and not run.failed, cause=cause, why=why)
     return result
 

@@ -28,7 +28,7 @@ _LOG_LIMIT = 256 << 20
 def run_wrapped(argv: list[str], log: Path) -> tuple[int, TriageReport | None]:
     """Run a program to its end.
 
-    SIGTERM and SIGINT are passed on, so that the program may checkpoint before its Pod is ended.
+    SIGTERM, SIGINT and SIGHUP are passed on, so that the program may checkpoint before its Pod is ended.
 
     Args:
         argv: The program and its arguments.
@@ -40,11 +40,8 @@ def run_wrapped(argv: list[str], log: Path) -> tuple[int, TriageReport | None]:
     Raises:
         InputError: It cannot be started.
     """
-    try:
-        child = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    except OSError as error:
-        raise InputError(f"{argv[0]}: cannot be started: {error.strerror}", "give the program after --") from error
-    with child, _passed_on(child):
+    with _passed_on() as program, _started(argv) as child:
+        program.adopt(child)
         assert child.stdout is not None
         with log.open("wb") as kept:
             while chunk := child.stdout.read1(_CHUNK):  # type: ignore[attr-defined]
@@ -59,15 +56,42 @@ def run_wrapped(argv: list[str], log: Path) -> tuple[int, TriageReport | None]:
     return (128 - code if code < 0 else code), triage([log])
 
 
-@contextlib.contextmanager
-def _passed_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    def handler(number: int, _: FrameType | None) -> None:
-        with contextlib.suppress(ProcessLookupError):
+def _started(argv: list[str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except OSError as error:
+        raise InputError(f"{argv[0]}: cannot be started: {error.strerror}", "give the program after --") from error
+
+
+class _Program:
+    """The program that gets the signals; those that come before it has started are kept for it."""
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+
+    def adopt(self, child: subprocess.Popen[bytes]) -> None:
+        self._child = child
+        for number in self._early:
             child.send_signal(number)
 
-    before = {number: signal.signal(number, handler) for number in (signal.SIGTERM, signal.SIGINT)}
+    def handle(self, number: int, _: FrameType | None) -> None:
+        if self._child is None:
+            self._early.append(number)
+        else:
+            self._child.send_signal(number)  # one that has ended gets none
+
+
+@contextlib.contextmanager
+def _passed_on() -> Iterator[_Program]:
+    """Hand signals to a program instead of heeding them; a SIGHUP that is ignored stays so, as under nohup."""
+    program = _Program()
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, program.handle) for number in numbers}
     try:
-        yield
+        yield program
     finally:
         for number, action in before.items():
             signal.signal(number, action)
