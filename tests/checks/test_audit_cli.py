@@ -146,6 +146,13 @@ def test_what_needs_no_path(pod, words):
     assert "service-links-enabled" in output
 
 
+@pytest.mark.parametrize("words", [("--explain", "service-links-enabled"), ("--list-checks",)])
+@pytest.mark.parametrize("form", ["sarif", "junit", "markdown"])
+def test_checks_themselves_have_no_form_of_a_report(words, form):
+    with pytest.raises(UsageError, match="text or json"):
+        run(*words, "--format", form)
+
+
 def test_an_unknown_check_suggests_the_right_one(pod):
     """A check that does not exist names the ones that are close."""
     with pytest.raises(UsageError, match="service-links-enabled"):

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
+from firstfault.checks import load_checks
 from firstfault.cli.app import app
 from firstfault.report.schemas import SCHEMA_NAMES, schema_of
 
@@ -73,6 +74,17 @@ def test_audit_prints_what_its_schema_says(tmp_path):
     assert report["problems"]
     assert report["notes"]
     validator("audit").validate(report)
+
+
+def test_checks_of_audit_print_what_their_schemas_say():
+    """All of them, as many as there are, and one with an example of each side."""
+    listed = printed("audit", "--list-checks")
+    validator("audit-checks").validate(listed)
+    assert [each["check"] for each in listed["checks"]] == list(load_checks())
+    details = printed("audit", "--explain", "service-links-enabled")
+    validator("audit-check").validate(details)
+    assert details["check"] == "service-links-enabled"
+    assert all(each["text"] for each in (*details["fails"], *details["passes"]))
 
 
 def test_guard_prints_what_its_schemas_say(tmp_path):

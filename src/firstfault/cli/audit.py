@@ -101,7 +101,9 @@ def audit(
     call is wrong. 3: nothing fails, and some results are unknown.
     """  # noqa: D301 - click's mark for lines that stay as they are
     if explain or list_checks_only:
-        text = explain_check(find_check(explain)) if explain else list_checks(load_checks().values())
+        if form not in {"text", "json"}:
+            raise UsageError(f"--format {form} is for reports on inputs", "the checks themselves are text or json")
+        text = explain_check(find_check(explain), form) if explain else list_checks(load_checks().values(), form)
         write_output(text, output)
         return int(ExitCode.OK)
     if permissions:

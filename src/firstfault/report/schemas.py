@@ -17,6 +17,7 @@ from firstfault.model import TriageReport
 from firstfault.model.audit import AuditReport
 from firstfault.model.drill import DrillReport
 from firstfault.model.smoke import SmokeReport
+from firstfault.report.audit import CheckDetails, CheckList
 from firstfault.report.card import CARD_SCHEMA, CardList
 
 __all__ = ["SCHEMA_NAMES", "schema_of"]
@@ -26,6 +27,8 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REPORTS: dict[str, tuple[type[msgspec.Struct], str]] = {
     "triage": (TriageReport, "firstfault triage PATH --format json"),
     "audit": (AuditReport, "firstfault audit PATH --format json"),
+    "audit-checks": (CheckList, "firstfault audit --list-checks --format json"),
+    "audit-check": (CheckDetails, "firstfault audit --explain CHECK --format json"),
     "drill": (DrillReport, "firstfault drill run NAME --format json"),
     "smoke": (SmokeReport, "firstfault smoke --format json"),
     "explain": (CardList, "firstfault explain --format json"),

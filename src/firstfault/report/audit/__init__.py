@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firstfault.report.audit.checks import explain_check, list_checks
+from firstfault.report.audit.checks import CheckDetails, CheckList, explain_check, list_checks
 from firstfault.report.audit.render import FORMATS, render_audit
 
-__all__ = ["FORMATS", "explain_check", "list_checks", "render_audit"]
+__all__ = ["FORMATS", "CheckDetails", "CheckList", "explain_check", "list_checks", "render_audit"]
