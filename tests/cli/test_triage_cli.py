@@ -156,6 +156,34 @@ def test_explain():
     assert b"firstfault explain" in unknown.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        ("79", "driver.gpu.fallen-off"),
+        ("xid79", "driver.gpu.fallen-off"),
+        ("XID 48", "driver.ecc.uncorrectable"),
+        ("7", "driver.xid.7"),
+        ("Xid-119", "driver.xid.119"),
+        ("DRIVER.XID.79", "driver.gpu.fallen-off"),
+        ("Network.C10D.Unreachable", "network.c10d.unreachable"),
+    ],
+)
+def test_explain_takes_xids_and_capital_letters(words, cause):
+    """As people know them from the kernel log, and as some write ids."""
+    assert json.loads(firstfault("explain", words, "--format", "json").stdout)["id"] == cause
+
+
+@pytest.mark.parametrize(
+    ("words", "near"), [("network.c10d.unreachabel", b"network.c10d.unreachable"), ("OOM", b"workload.cuda.oom")]
+)
+def test_explain_suggests_what_was_meant(words, near):
+    """A slip of the fingers, or a part of the id alone."""
+    done = firstfault("explain", words)
+    assert done.returncode == 2
+    assert b"did you mean" in done.stderr
+    assert near in done.stderr
+
+
 def test_the_report_is_not_written_over_the_evidence(tmp_path):
     """`triage job.log --output job.log`, or through another name of the same file, leaves the log as it is."""
     log = tmp_path / "job.log"

@@ -203,3 +203,25 @@ def test_cards_name_only_drills_that_exist():
     known = {scenario.name for scenario in bundled_scenarios()}
     promised = {(card.id, name) for card in load_catalogue().cards.values() for name in card.drill.ids}
     assert {pair for pair in promised if pair[1] not in known} == set()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "it is empty"),
+        ("# only a remark\n", "it is empty"),
+        ("- a\n", "it is not a mapping"),
+        ("name: [\n", "not YAML: line 2, column 1: "),
+        ("a: \x01\n", "not YAML: "),
+    ],
+)
+def test_what_is_no_scenario_is_told_in_words_of_the_file(tmp_path, content, said):
+    """Neither of the parser's own words, nor with the advice to run what has just said so."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(content)
+    with pytest.raises(InputError) as caught:
+        load_scenario(path)
+    assert said in caught.value.what
+    assert "byte string" not in str(caught.value)
+    assert "lint FILE" not in str(caught.value)
+    assert "drill new" in str(caught.value)

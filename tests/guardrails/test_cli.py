@@ -152,3 +152,18 @@ def test_lock_of_what_is_no_file(tmp_path, kind):
     """A folder, a device without an end and a missing file: a clear error each."""
     path = {"folder": tmp_path, "device": "/dev/zero", "nothing": tmp_path / "nothing"}[kind]
     assert isinstance(run("lock", str(path)).exception, InputError)
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new folder", "folder of somebody"])
+def test_full_disk_leaves_no_empty_folder(tmp_path, there):
+    """No file may grow, as on a full disk: it is said, and a folder that was not there before is not there after."""
+    out = tmp_path / "new" / "guard"
+    if there:
+        out.mkdir(parents=True)
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 0; exec "$0" -m firstfault guard render --out "$1"', sys.executable, str(out)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "cannot write" in done.stderr
+    assert [path.name for path in tmp_path.rglob("*")] == (["new", "guard"] if there else [])

@@ -72,6 +72,16 @@ def test_evidence_repeats_what_the_resolver_said(tmp_path, monkeypatch):
     assert "[Errno -3] Temporary failure" in report.verdict.evidence[0].text
 
 
+@pytest.mark.parametrize("name", ["RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_RANK"])
+def test_variable_that_is_no_number_is_named(monkeypatch, name):
+    """Of four, the one that is wrong, with what it says."""
+    for each, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "m", "MASTER_PORT": "1", name: "x"}.items():
+        monkeypatch.setenv(each, value)
+    done = CliRunner().invoke(smoke, [], standalone_mode=False)
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.what == f"{name}=x: not a whole number"
+
+
 def has_ipv6():
     try:
         with socket.socket(socket.AF_INET6) as probe:

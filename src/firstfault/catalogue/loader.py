@@ -22,6 +22,7 @@ __all__ = ["CARDS_DIR", "SIGNALS_DIR", "Catalogue", "load_card", "load_catalogue
 CARDS_DIR = Path(__file__).parent / "cards"
 SIGNALS_DIR = Path(__file__).parent / "signals"
 T = TypeVar("T")
+_NEAR, _ALIKE = 4, 0.8
 _SHAPE = b"2"  # change it when the structs change in a way that old cached catalogues do not show
 
 
@@ -43,19 +44,24 @@ class Catalogue(msgspec.Struct, frozen=True):
     key: str = ""
 
     def resolve(self, cause: str) -> Card:
-        """Return the card of a cause id or alias.
+        """Return the card of a cause id or alias, in capital letters or small ones.
 
         Raises:
-            UsageError: No card has that id.
+            UsageError: No card has that id; the ids that come near are named.
         """
+        given, cause = cause, cause.lower()
         if card := self.cards.get(cause):
             return card
         for card in self.cards.values():
             if any(fnmatchcase(cause, alias) for alias in card.aliases):
                 return card
+        from difflib import get_close_matches  # noqa: PLC0415 - only a typing error pays for it
+
+        near = [known for known in self.cards if cause in known] or get_close_matches(cause, self.cards, cutoff=_ALIKE)
+        hint = f"did you mean {' or '.join(near[:_NEAR])}? " if near else ""
         raise UsageError(
-            f"no fault is called {cause!r}",
-            "list them with `firstfault explain`, or give the beginning of an id such as `network.`",
+            f"no fault is called {given!r}",
+            f"{hint}list them with `firstfault explain`, or give the beginning of an id such as `network.`",
         )
 
 

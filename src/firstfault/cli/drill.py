@@ -199,7 +199,10 @@ def report_command(run: str | None, format_: str, output: Path | None) -> int:
     help="How the ranks are started.",
 )
 @click.option(
-    "--timeout", type=Seconds(), metavar="SECONDS", help="Process-group timeout under the fault [5; nccl 30]."
+    "--timeout",
+    type=Seconds(positive=True),
+    metavar="SECONDS",
+    help="Process-group timeout under the fault [5; nccl 30].",
 )
 @click.option("--program", type=click.Path(path_type=Path), help="Drill your own training program.")
 @click.option("--fresh", is_flag=True, help="Start every rank as a new Python, as --program and GPUs always are.")

@@ -51,12 +51,34 @@ def eks_options(function: F) -> F:
             "selector", "accept", "max_duration",
         ]  # fmt: skip
         given = {name: kwargs.pop(name) for name in names}
+        if kwargs["world"] != "eks":
+            _refuse_stray(click.get_current_context(), names)
         kwargs["eks"] = _read(given) if kwargs["world"] == "eks" else None
         return function(*args, **kwargs)
 
     for option in reversed(_OPTIONS):
         wrapped = option(wrapped)
     return wrapped  # type: ignore[return-value]
+
+
+def _refuse_stray(context: click.Context, names: list[str]) -> None:
+    """Refuse the cluster's options for another world: whoever gave one meant a cluster.
+
+    `--yes` is none of them: it agrees to what the local world does not ask.
+
+    Raises:
+        UsageError: Names them.
+    """
+    options = {str(each.name): max(each.opts, key=len) for each in context.command.params}
+    stray = [
+        options[name] for name in names if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if stray:
+        listed = ", ".join(stray)
+        raise UsageError(
+            f"only a drill on a cluster heeds {listed}, and this one is for the local world",
+            f"add --world eks, or leave {listed} out",
+        )
 
 
 def _read(given: dict[str, Any]) -> EksOptions:

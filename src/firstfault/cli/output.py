@@ -51,10 +51,14 @@ class GivenText(click.ParamType[str]):
 
 
 class Seconds(click.FloatRange):
-    """A number of seconds, up to a week: what is not a number, or longer than the system's clocks count, is refused."""
+    """A number of seconds, up to a week: what is not a number, or longer than the system's clocks count, is refused.
 
-    def __init__(self) -> None:
-        super().__init__(min=0, max=7 * 86_400)
+    Args:
+        positive: Refuse 0, too.
+    """
+
+    def __init__(self, *, positive: bool = False) -> None:
+        super().__init__(min=0, max=7 * 86_400, min_open=positive)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the seconds.

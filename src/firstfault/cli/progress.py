@@ -84,7 +84,11 @@ class Progress:
             self._drawn = 0.0
             self.tick()
         else:
-            self.say(f"{time.monotonic() - self._began:6.1f} s  {self._phase:<9} {text}")
+            self._note(text)
+
+    def _note(self, text: str) -> None:
+        """Write a line that stays, with the time since the beginning."""
+        self.say(f"{time.monotonic() - self._began:6.1f} s  {self._phase:<9} {text}")
 
     # -- events, by name -------------------------------------------------------------------------------------------
 
@@ -112,9 +116,7 @@ class Progress:
         self._ended += 1
         code = fields["exit_code"]
         if not self._live:
-            self.say(
-                f"{time.monotonic() - self._began:6.1f} s  {self._phase:<9} rank {fields['rank']} ended with {code}"
-            )
+            self._note(f"rank {fields['rank']} ended with {code}")
         self._awaited = self._waiting() if self._ended < self._ranks else "reading the rules back"
 
     def _on_deadline_passed(self, fields: dict[str, Any]) -> None:
@@ -122,7 +124,10 @@ class Progress:
             why = f"stopped, since rank {', '.join(map(str, fields['failed']))} failed without a fault"
         else:
             why = "hang: ended at the deadline"
-        self.say(f"{'':10} {self._phase:<9} ranks {fields['ranks']} {why}")
+        if self._live:  # in the columns of a phase's result, which follows
+            self.say(f"  {self._phase:<9} {time.monotonic() - self._since:5.1f} s  ranks {fields['ranks']} {why}")
+        else:
+            self._note(f"ranks {fields['ranks']} {why}")
 
     def _on_phase_ended(self, fields: dict[str, Any]) -> None:
         phase: Phase = fields["phase"]

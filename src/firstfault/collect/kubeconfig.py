@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from firstfault.errors import InputError
 from firstfault.model.files import read_whole, refuse_special
+from firstfault.model.yaml_errors import yaml_problem
 
 if TYPE_CHECKING:
     from lightkube.config.kubeconfig import KubeConfig, SingleConfig
@@ -127,7 +128,7 @@ def _parse(name: str, path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(read_whole(path, _MAX_BYTES).decode())
     except yaml.YAMLError as error:
-        raise _unusable(name, f"it is no YAML: {' '.join(str(error).split())}") from error
+        raise _unusable(name, f"it is no YAML: {yaml_problem(error)}") from error
     except InputError as error:
         raise _unusable(name, error.what) from error
     except (ValueError, RecursionError) as error:

@@ -16,6 +16,7 @@ import yaml
 from firstfault.drills.injectors import AnyInjector
 from firstfault.drills.topology import Topology
 from firstfault.errors import InputError, UsageError
+from firstfault.model.yaml_errors import yaml_problem
 
 __all__ = [
     "SCHEMA",
@@ -32,6 +33,10 @@ __all__ = [
 SCHEMA: Final = "firstfault.scenario/1"
 _HERE = Path(__file__).parent
 _MAX_BYTES = 1 << 20
+_HOW_TO_WRITE = (
+    "`firstfault drill new FILE.yaml` writes one to start from, `firstfault drill lint --schema` the schema; "
+    "docs/scenarios.md explains the fields"
+)
 T = TypeVar("T")
 # What a measured value may be compared with. No deeper nesting: YAML's aliases could make that astronomically large.
 Scalar = str | int | float | bool | None
@@ -167,11 +172,16 @@ def _read(path: Path, kind: type[T]) -> T:
         if path.stat().st_size > _MAX_BYTES:
             raise InputError(f"{path}: larger than {_MAX_BYTES} bytes: not a scenario")
         data = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
+        if not isinstance(data, dict):
+            what = "it is empty" if data is None else "it is not a mapping of names to values"
+            raise InputError(f"{path}: {what}", _HOW_TO_WRITE)
         return msgspec.convert(data, kind)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError) as error:  # dates and numbers that YAML allows and Python does not, too
-        raise InputError(f"{path}: {error}", "`firstfault drill lint FILE` checks a scenario file") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: not YAML: {yaml_problem(error)}", _HOW_TO_WRITE) from error
+    except ValueError as error:  # dates and numbers that YAML allows and Python does not, too
+        raise InputError(f"{path}: {error}", _HOW_TO_WRITE) from error
 
 
 def bundled_scenarios() -> list[Scenario]:

@@ -6,6 +6,7 @@ bytes still have that digest is ours to update or to remove; any other is somebo
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from typing import TYPE_CHECKING, Literal
 
@@ -139,8 +140,15 @@ def _digest_of(out: Path, path: str) -> str | None:
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, text)
+    made = [folder for folder in path.parents if not folder.exists()]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text)
+    except OSError:
+        with contextlib.suppress(OSError):  # one that is not empty stays, with those above it
+            for folder in made:
+                folder.rmdir()
+        raise
 
 
 def _prune(out: Path, folder: Path) -> None:

@@ -82,10 +82,9 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> tuple[int, int,
             "set what torch.distributed needs (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), or give --rank, "
             "--world-size and --master HOST:PORT",
         )
-    try:
-        rank, size, port, local = (int(values.get(n, "0")) for n in ("RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_RANK"))
-    except ValueError as error:
-        raise UsageError(f"RANK, WORLD_SIZE, MASTER_PORT and LOCAL_RANK must be numbers: {error}") from error
+    rank, size, port, local = (
+        _number(name, values.get(name, "0")) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_RANK")
+    )
     if size > _MOST_RANKS:
         raise UsageError(f"WORLD_SIZE {size} is no number of ranks", f"the most that this counts is {_MOST_RANKS:,}")
     if not 0 <= rank < size:
@@ -93,3 +92,13 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> tuple[int, int,
     if not 1 <= port <= _PORTS:
         raise UsageError(f"MASTER_PORT {port} is no port", f"give one from 1 to {_PORTS}, such as 29500")
     return rank, size, (values["MASTER_ADDR"], port), local
+
+
+def _number(name: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise UsageError(
+            f"{name}={value}: not a whole number",
+            "look at what sets it for the job, or give --rank, --world-size and --master HOST:PORT",
+        ) from None
