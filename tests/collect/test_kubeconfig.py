@@ -66,6 +66,14 @@ def test_file_that_is_no_kubeconfig_is_refused_by_name(write, tmp_path, content)
     assert str(tmp_path / "kubeconfig") in problem()
 
 
+def test_what_is_no_yaml_is_told_by_its_place_and_not_quoted(write):
+    """A parser shows the line that it cannot read; here it may hold a token."""
+    write("users:\n- name: u\n  user: {token: secret-of-u]\n")
+    said = problem()
+    assert "line 3, column " in said
+    assert "secret-of-u" not in said
+
+
 @pytest.mark.parametrize(("gone", "said"), [("clusters", "the cluster 'c'"), ("users", "the user 'u'")])
 def test_context_that_names_what_is_not_there_is_refused_by_both_names(write, gone, said):
     write({**config(user={}), gone: []})

@@ -82,6 +82,25 @@ def test_variable_that_is_no_number_is_named(monkeypatch, name):
     assert done.exception.what == f"{name}=x: not a whole number"
 
 
+def test_master_that_ends_before_all_have_come_is_not_called_missing_ranks(tmp_path):
+    """It was told to end, say, while others had met it already: they cannot tell who came."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet_and_go():
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+
+        thread = threading.Thread(target=greet_and_go)
+        thread.start()
+        options = Options(rank=1, world_size=3, master=server.getsockname(), limits=Limits(wait=20, tcp=5))
+        report = run_smoke(options, tmp_path)
+        thread.join()
+    assert report.verdict.cause == "network.c10d.store-lost"
+    assert "ended before all had come" in report.verdict.summary
+    assert "missing" not in report.verdict.summary
+
+
 def has_ipv6():
     try:
         with socket.socket(socket.AF_INET6) as probe:

@@ -182,6 +182,12 @@ def _judge(run: _Run, found: Exchange, started: float, master: str) -> bool:
         }
         run.add("tcp", False, started, f"master port: {words[state]}", master)
         return False
+    if not found.joined:  # this rank itself would be among them
+        run.cause = "network.c10d.store-lost"
+        why = "rank 0 gave no list of the ranks: it ended before all had come, or something else listens on its port"
+        run.lines.append(why)
+        run.add("tcp", False, started, why, master)
+        return False
     blocked = [each for each in found.to_peers if each.state != "open"]
     if blocked:
         run.cause = "network.nccl.bootstrap-unreachable" if options.backend == "nccl" else "network.gloo.unreachable"
