@@ -26,6 +26,24 @@ GO = {
     "password: hunter2hunter2": "password: <password>",
     "kubeadm join 10.0.0.1:6443 --token abcdef.0123456789abcdef": "kubeadm join 10.0.0.1:6443 --token <join-token>",
     "?X-Amz-Credential=AKIA%2F20240101&X-Amz-Signature=deadbeef": "?X-Amz-Credential=<aws-signature>&X-Amz-Signature=<aws-signature>",
+    "curl -H 'X-Api-Key: 1234567890abcdef1234'": "curl -H 'X-Api-Key: <password>'",
+    "serve --hf-token abc123def456ghi789 --port 80": "serve --hf-token <secret> --port 80",
+    "db --password=hunter --token=abcdefghij1234567": "db --password=<password> --token=<secret>",
+    '"args":["--password","argpw4","--x"]': '"args":["--password","<secret>","--x"]',
+    "args:\n- --db-password\n- argpw4": "args:\n- --db-password\n- <secret>",
+    "      DB_PASSWORD:     plainpw-one": "      DB_PASSWORD:     <password>",
+    "AZURE_STORAGE_KEY=abcd1234==": "AZURE_STORAGE_KEY=<password>",
+    "MLFLOW_TRACKING_PASSWORD=abc": "MLFLOW_TRACKING_PASSWORD=<password>",
+    "curl -u user:pwsecret https://x": "curl -u user:<secret> https://x",
+    "Cookie: session=abcdefg; theme=dark": "Cookie: <cookie>",
+    "key sk_live_51H8abcdefghijkl": "key <api-key>",
+    '{"name":"S3_API_KEY","value":"it\'s \\"one\\" 77"},{"name":"A","value":"b"}': (
+        '{"name":"S3_API_KEY","value":"<secret>"},{"name":"A","value":"b"}'
+    ),
+    '"{\\"name\\":\\"DB_PASSWORD\\",\\"value\\":\\"a\\\\\\"b 77\\"},{\\"name\\":\\"A\\"}"': (
+        '"{\\"name\\":\\"DB_PASSWORD\\",\\"value\\":\\"<secret>\\"},{\\"name\\":\\"A\\"}"'
+    ),
+    "- name: POSTGRES_CONNECTION_STRING\n  value: host=db": "- name: POSTGRES_CONNECTION_STRING\n  value: <secret>",
     "a -----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY----- b": "a <private-key> b",
 }  # fmt: skip
 
@@ -44,6 +62,10 @@ STAY = [
     "GPU-5a3f7c1e-893a-7cbb-c4cf-0123456789ab",
     "reconcileID=7a1e88bc-1169-4e4a-a4db-4ff689f2bd59 1731429849551905269",
     "Bearer authentication is required",
+    "use --token to log in, or --password when asked; --max-token 512 --eos-token </s> --hf-token-file /etc/t",
+    "def login(password: str = None, token=None): api_key=null",
+    '{"name":"MAX_TOKENS","value":"8192"},{"name":"NCCL_IB_PKEY","value":"0x7fff"}',
+    "cookie: 0x1f2e3d4c of request 7",
 ]
 
 

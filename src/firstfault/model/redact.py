@@ -17,14 +17,23 @@ __all__ = ["redact", "redact_lines"]
 
 # What a value may consist of when it stands behind its name, in shell, YAML, JSON or a URL query.
 _VALUE = r"""[^\s"'`,;&<>\[\]{}()]"""
-_ASSIGN = r"""\\?["']?\s{0,3}(?:=|:|=>)\s{0,3}\\?["']?"""
+# Up to three blanks or line ends; more where a column is filled up, as `kubectl describe` does.
+_ASSIGN = r"""\\?["']?\s{0,3}(?:=|:|=>)(?:[ \t]{4,40}|\s{0,3})\\?["']?"""
+# What a program was told to be, to have or to show is no secret: a type, or that there is none.
+_NO_VALUE = r"(?!(?i:none|null|nil|true|false|yes|not?|set|unset|empty|str|string|bytes|text)\b)"
 _KEY_BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----"
 _KEY_END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----"
 _GUARDED_NAMES = (
-    "password|passwd|passphrase|client_?secret|secret_?key|api_?key|access_?token|auth_?token|refresh_?token"
-    "|private_?token"
+    "password|passwd|passphrase|client[-_]?secret|(?:secret|api|account|storage|shared|signing|encryption)[-_]?key"
+    "|(?:access|auth|refresh|private)[-_]?token"
 )
-_ENV_NAMES = "TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_?KEY|SECRET_?KEY|PRIVATE_?KEY|CREDENTIALS?"
+_ENV_NAMES = "TOKEN|SECRET|PASSWORD|PASSWD|_PASS|_PWD|APIKEY|ACCESSKEY|_KEY|CREDENTIALS?|CONNECTION_STRING|_DSN"
+# Flags that take a secret. Tokens of a vocabulary (`--eos-token`, `--max-token`) are none.
+_FLAGS = (
+    r"(?:[\w-]{0,40}[-_])?(?:password|passwd|passphrase|secret|credentials?|(?:secret|api|access|private|account)[-_]?key)"
+    r"|(?:(?:hf|hub|api|auth|access|bearer|session|refresh|login|user|git|github|gitlab|registry|ngc|wandb|join|oauth)[-_])?"
+    r"token"
+)
 _ACCOUNT_NAMES = r"aws[_-]?account(?:[_-]?id)?|account[_ -]?id|owner[_-]?id|user[_-]?id|owner"
 
 
@@ -97,18 +106,42 @@ _RULES: tuple[_Rule, ...] = (
     _rule(
         "password",
         "pass secret key token",
-        rf"(\b(?i:[\w.-]{{0,40}}(?:{_GUARDED_NAMES})){_ASSIGN}){_VALUE}{{6,}}",
+        rf"(\b(?i:[\w.-]{{0,40}}(?:{_GUARDED_NAMES})){_ASSIGN}){_NO_VALUE}{_VALUE}{{3,}}",
     ),
+    # An argument of a command: in the same word, in the next of a list (JSON, YAML), or behind a blank; there, words of
+    # a sentence are not taken for it.
+    _rule(
+        "secret",
+        "--",
+        rf"(--(?i:{_FLAGS})(?:=[\"']?|\\?[\"'],\s{{0,200}}\\?[\"']|[\"']?\s{{1,200}}- [\"']?",
+        r"|[ \t]{1,3}[\"']?(?![a-z]+\b)))",
+        rf"(?!-|\d{{1,6}}\b){_NO_VALUE}{_VALUE}{{3,}}",
+    ),
+    _rule("secret", "curl", r"(\s(?:-u|--user)[ =]{1,2}[\"']?[^\s:\"'<]{1,100}:)(?!<|\d+\b)[^\s\"']+"),
+    _rule("cookie", "cookie", r"(\b(?i:cookie): )(?=[\w.-]{1,80}=)[^\s\"'<][^\"'\n]*"),
+    _rule("api-key", "_live_ _test_", r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{10,}"),
     _rule(
         "secret",
         "token secret passw key",
         rf"(\b[A-Z0-9_]{{0,40}}(?:TOKEN|SECRET|PASSWORD|PASSWD|APIKEY|API_KEY){_ASSIGN})",
         rf"(?=[A-Za-z_.+/=-]{{0,60}}\d){_VALUE}{{12,}}",
     ),
-    # The environment of a container, as objects of Kubernetes write it in JSON and in YAML: name, then value.
+    # The environment of a container, as objects of Kubernetes write it: name, then value. In JSON; in JSON within a
+    # string of JSON, as in the annotation of `kubectl apply`; in YAML.
     _rule(
         "secret",
-        "token secret passw key credential",
+        "token secret pass pwd key credential _string _dsn",
+        rf"(\"name\":\s{{0,3}}\"[\w.-]{{0,60}}(?i:{_ENV_NAMES})\",\s{{0,200}}\"value\":\s{{0,3}}\")(?!<)(?:[^\"\\\n]|\\.)+",
+    ),
+    _rule(
+        "secret",
+        "token secret pass pwd key credential _string _dsn",
+        rf"(\\\"name\\\":\s{{0,3}}\\\"[\w.-]{{0,60}}(?i:{_ENV_NAMES})\\\",\s{{0,200}}\\\"value\\\":\s{{0,3}}\\\")",
+        r"(?!<)(?:[^\"\\\n]|\\\\(?:\\[\"\\]|[^\"\\\n]))+",
+    ),
+    _rule(
+        "secret",
+        "token secret pass pwd key credential _string _dsn",
         rf"(\bname[\"']?: {{0,3}}[\"']?\w{{0,60}}(?i:{_ENV_NAMES})[\"']?,?\s{{1,200}}[\"']?value[\"']?: {{0,3}}[\"']?)",
         r"(?!<)[^\s\"'][^\"'\n]*",
     ),
