@@ -22,6 +22,9 @@ RECOVERED_STRONG = 0.6
 STRONG = 0.7
 # Something that went wrong before training steps or a good end need not have mattered.
 SURVIVED = 0.35
+# Clocks of a job's machines may be off by a time zone, not by a day; a job that worked for as long did so in spite of it.
+LONG_AGO_S = 24 * 3600.0
+_AT_WORK = ("job.step", "job.sum", "job.finished", "vllm.serving")
 # A complaint about the start of a program whose source shows it running already is not about this start.
 ALREADY_PAST = 0.6
 START_RUNGS = frozenset({"admitted", "scheduled", "image", "started"})
@@ -63,7 +66,7 @@ def weigh(facts: Facts, derived: Iterable[Observation]) -> list[Candidate]:
     by_cause: dict[str, list[Observation]] = {}
     for item in (*facts.faults, *derived):
         by_cause.setdefault(item.cause, []).append(item)
-    ran = _first_work(facts)
+    ran, worked = _first_work(facts), _last_work(facts)
     writers = {(writer.rank, "" if writer.rank is not None else writer.source): writer for writer in facts.writers}
     candidates = []
     for cause, items in by_cause.items():
@@ -75,6 +78,8 @@ def weigh(facts: Facts, derived: Iterable[Observation]) -> list[Candidate]:
             if item.role in (Role.ROOT, Role.CONSEQUENCE):
                 writer = writers.get((item.rank, "" if item.rank is not None else item.source))
                 survival = _survival(item, writer, facts)
+                if item.time is not None and worked.get(item.clock, item.time) - item.time > LONG_AGO_S:
+                    survival = min(survival, SURVIVED)
                 weight = item.strength * survival
                 if item.order is not None and ran.get(item.source, item.order) < item.order:
                     weight *= ALREADY_PAST if facts.rungs.get(item.signature) in START_RUNGS else 1
@@ -132,6 +137,16 @@ def _first_work(facts: Facts) -> dict[str, int]:
     return lines
 
 
+def _last_work(facts: Facts) -> dict[str, float]:
+    """Clock → the last time at which any line shows the job at work."""
+    times: dict[str, float] = {}
+    for name in _AT_WORK:
+        for item in facts.signals.get(name, ()):
+            if item.time is not None:
+                times[item.clock] = max(item.time, times.get(item.clock, item.time))
+    return times
+
+
 def _ready_again(item: Observation, facts: Facts) -> bool:
     """Whether the node said further down that it is ready: it only started, or came back."""
     return any(
@@ -176,7 +191,7 @@ def _survival(item: Observation, writer: Writer | None, facts: Facts) -> float:
     last_good = max(
         (
             seen.order or 0
-            for name in ("job.step", "job.sum", "job.finished", "vllm.serving", "nccl.destroyed")
+            for name in (*_AT_WORK, "nccl.destroyed")
             for seen in writer.signals.get(name, ())
             if seen.source == item.source
         ),

@@ -16,6 +16,7 @@ from firstfault.diagnosis.derive import derive
 from firstfault.diagnosis.facts import Facts, gather_facts
 from firstfault.diagnosis.ladder import build_ladder
 from firstfault.diagnosis.missing import what_is_missing
+from firstfault.diagnosis.objects import not_well
 from firstfault.diagnosis.restarts import as_recovered, split_at_restart
 from firstfault.diagnosis.run_reports import report_of_runs
 from firstfault.diagnosis.runs import split_runs
@@ -130,4 +131,6 @@ def _status(standing: Standing | None, facts: Facts) -> Literal["fault", "health
     if support >= BLAME and (failed or support >= WEAK or health < WELL):
         return "fault"
     doubtful = going_down or (facts.has("suspicion.line") and health < CLEARLY_WELL)
-    return "healthy" if health >= RECOGNISED and facts.shows_work and not doubtful else "unknown"
+    if health < RECOGNISED or not facts.shows_work or doubtful:
+        return "unknown"
+    return "unknown" if not_well(facts) else "healthy"  # the good word of one Pod excuses no other

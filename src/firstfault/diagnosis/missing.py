@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from firstfault.diagnosis.arithmetic import missing_numbers
+from firstfault.diagnosis.objects import about, not_well
 from firstfault.diagnosis.serving import WALLS
 from firstfault.model import Missing
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from firstfault.model import SetAside, SourceInfo
 
 __all__ = ["what_is_missing"]
+
+MOST_PODS = 3
 
 
 def what_is_missing(
@@ -48,6 +51,17 @@ def what_is_missing(
         )
         return missing
     if cause is None:
+        for line in not_well(facts)[:MOST_PODS]:
+            named = about(line)
+            name = named.name if named else line.text.split(maxsplit=1)[0]
+            space = f" -n {named.namespace}" if named and named.namespace else ""
+            missing.append(
+                Missing(
+                    what=f"why the Pod {name} is not well",
+                    why=f"its last word is: {' '.join(line.text.split())}",
+                    command=f"kubectl describe pod{space} {name}; kubectl logs{space} {name} --all-containers --previous",
+                )
+            )
         missing += [
             Missing(
                 what="the log of every rank, from its first line",

@@ -8,9 +8,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from firstfault.diagnosis.facts import Facts
     from firstfault.model import Observation
 
-__all__ = ["Excuses", "Named", "about", "are_different", "is_later"]
+__all__ = ["Excuses", "Named", "about", "are_different", "is_later", "not_well"]
 
 
 class Named(NamedTuple):
@@ -38,6 +39,8 @@ _ROW = re.compile(r"\s(?:Normal|Warning)\s+\w+\s+pod/(?P<name>[\w.-]+)\s")
 # So many equal good words count.
 MOST_ALIKE = 2
 _UNKNOWN = frozenset({"", "-", "unknown"})
+# Events of a Pod that is still starting.
+_ON_ITS_WAY = ("pod.scheduled", "pod.pulling", "pod.pulled", "pod.started")
 
 
 def about(item: Observation) -> Named | None:
@@ -69,6 +72,28 @@ def _named(kind: str, namespace: str, name: str) -> Named | None:
     if kind in _UNKNOWN or name in _UNKNOWN:
         return None
     return Named(kind.lower(), "" if namespace in _UNKNOWN else namespace, name)
+
+
+def not_well(facts: Facts) -> list[Observation]:
+    """The last word of each Pod that is not running and ready, nor done, nor on its way; one line for each."""
+    well, moving = _by_name(facts, "pod.running", "pod.ready"), _by_name(facts, *_ON_ITS_WAY)
+    found = {}
+    for line in facts.signals.get("pod.not-well", ()):
+        name = named.name if (named := about(line)) else line.text.split(maxsplit=1)[0]
+        good = [each for each in well.get(name, ()) if is_later(each, line)]
+        good += moving.get(name, ()) if " phase=Pending " in line.text else ()
+        if all(are_different(each, line) for each in good):
+            found[name] = line
+    return list(found.values())
+
+
+def _by_name(facts: Facts, *signals: str) -> dict[str, list[Observation]]:
+    found: dict[str, list[Observation]] = {}
+    for signal in signals:
+        for line in facts.signals.get(signal, ()):
+            if named := about(line):
+                found.setdefault(named.name, []).append(line)
+    return found
 
 
 def are_different(one: Observation, other: Observation) -> bool:

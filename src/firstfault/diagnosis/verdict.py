@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from firstfault.diagnosis.arithmetic import fit_advice, vllm_fit
 from firstfault.diagnosis.derived import DERIVED
 from firstfault.diagnosis.formula import formula
 from firstfault.diagnosis.xid import recovery_action
-from firstfault.model import Observation, RuledOut, Transport, Verdict
+from firstfault.model import Observation, Role, RuledOut, Transport, Verdict
 from firstfault.model.ranks import rank_ranges
 
 if TYPE_CHECKING:
@@ -118,14 +120,25 @@ def _evidence(candidate: Candidate, standing: Standing, facts: Facts) -> list[Ob
     chosen: dict[tuple[str, int | None, str], Observation] = {}
     alike: Counter[str] = Counter()
     strongest = sorted(candidate.roots, key=lambda item: -item.strength)
-    follow = [item for later, earlier, _ in standing.explained if earlier is candidate for item in later.roots[:1]]
+    # Of a consequence the first line that is not the root of something else: an exception may be of either.
+    others = {_place(item) for one in standing.independent for item in one.roots}
+    consequences = [one for one, earlier, _ in standing.explained if earlier is candidate]
+    follow = [
+        msgspec.structs.replace(item, role=Role.CONSEQUENCE)
+        for one in consequences
+        for item in [line for line in one.roots if _place(line) not in others][:1]
+    ]
     store = facts.signals.get("store.clients", [])[:1] if candidate.cause.startswith("network.c10d") else []
     for item in (*strongest, *candidate.others, *store, *follow):
-        text_key = (item.source, item.order, "" if item.order is not None else item.text)
+        text_key = _place(item)
         alike[item.signature] += text_key not in chosen
         if alike[item.signature] <= MOST_ALIKE and len(chosen) < EVIDENCE_LINES:
             chosen.setdefault(text_key, item)
     return list(chosen.values())
+
+
+def _place(item: Observation) -> tuple[str, int | None, str]:
+    return item.source, item.order, "" if item.order is not None else item.text
 
 
 def _consequences(candidate: Candidate, standing: Standing, catalogue: Catalogue) -> list[str]:
