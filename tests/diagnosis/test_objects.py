@@ -107,3 +107,28 @@ def test_another_node_that_is_ready_excuses_nothing():
     bad, good = "node-a  NotReady   <none>   1d    v1.31.0\n", "node-b  Ready      <none>   1d    v1.31.0\n"
     assert read(head + bad).verdict.cause == "infra.node.notready"
     assert read(head + bad + good).verdict.confidence == read(head + bad).verdict.confidence
+
+
+TABLE = "NAME      READY   STATUS    RESTARTS   AGE\ntrain-0   1/1     Running   0          5h\n"
+
+
+@pytest.mark.parametrize(
+    "status",
+    ["0/1     Error", "0/1     Pending", "0/1     Init:0/1", "0/1     Unknown", "0/1     Terminating", "0/1     Running",
+     "1/2     NotReady", "0/1     CreateContainerError", "0/1     ContainerCreating"],
+)  # fmt: skip
+def test_a_pod_that_runs_makes_no_other_one_healthy(status):
+    """The table is not healthy: what is wrong with the other Pod is asked for by its name, unless a card knows."""
+    assert read(TABLE).status == "healthy"
+    report = read(TABLE + f"train-1   {status}     0          5h\n")
+    assert report.status in {"unknown", "fault"}
+    if report.status == "unknown":
+        assert "Pod train-1" in report.missing[0].what
+        assert "kubectl describe pod train-1" in report.missing[0].command
+
+
+def test_last_row_of_a_pod_counts():
+    """As `kubectl get pods -w` prints it: a Pod that was starting and runs now is well, the other way round it is not."""
+    starting, running = "train-1   0/1     ContainerCreating   0   5s\n", "train-1   1/1     Running   0   9s\n"
+    assert read(TABLE + starting + running).status == "healthy"
+    assert read(TABLE + running + "train-1   0/1     Error   0   12s\n").status == "unknown"

@@ -22,7 +22,7 @@ RECOVERED_STRONG = 0.6
 STRONG = 0.7
 # Something that went wrong before training steps or a good end need not have mattered.
 SURVIVED = 0.35
-# Clocks of a job's machines may be off by a time zone, not by a day; a job that worked for as long did so in spite of it.
+# Clocks may be off by a time zone, not by a day; a job that was at work for as long was so in spite of the fault.
 LONG_AGO_S = 24 * 3600.0
 _AT_WORK = ("job.step", "job.sum", "job.finished", "vllm.serving")
 # A complaint about the start of a program whose source shows it running already is not about this start.

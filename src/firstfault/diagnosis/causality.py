@@ -37,8 +37,10 @@ GENERAL = {
 }
 # A mere suspicion explains nothing that is better seen than itself.
 SUSPICION = 0.35
-# Among causes that none explains, one that is seen almost as well and began earlier is the first.
+# Among causes that none explains, one that is seen almost as well and began earlier is the first. One of another layer
+# may be seen less well if clocks tell that it was earlier; within a layer two causes are often one event in two words.
 COMPARABLE = 0.88
+COMPARABLE_BY_CLOCK = 0.75
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -64,7 +66,9 @@ def rank_causes(candidates: list[Candidate], catalogue: Catalogue) -> Standing |
     open_ones = [one for one in candidates if one.cause not in explained] or candidates[:1]
     best = open_ones[0]
     for rival in open_ones[1:]:
-        if rival.support >= COMPARABLE * best.support and sequence.is_before(rival, best):
+        elsewhere = rival.cause.split(".", 1)[0] != best.cause.split(".", 1)[0]
+        enough = COMPARABLE_BY_CLOCK if elsewhere and sequence.is_before_by_clock(rival, best) else COMPARABLE
+        if rival.support >= enough * best.support and sequence.is_before(rival, best):
             best = rival
     independent = [one for one in open_ones if one is not best]
     return Standing(best, [item for item in explained.values() if item[0] is not best], independent)
@@ -99,6 +103,13 @@ class _Sequence:
         if first.source == second.source and first.order is not None and second.order is not None:
             return first.order < second.order
         return False
+
+    def is_before_by_clock(self, one: Candidate, other: Candidate) -> bool:
+        """Whether one began clearly earlier than the other by a clock that both were timed with."""
+        first, second = one.first, other.first
+        if first.time is None or second.time is None or first.clock != second.clock:
+            return False
+        return second.time - first.time > CLOCK_TOLERANCE_S
 
     def _compare(self, one: Observation, other: Observation) -> int | None:
         """-1, 0, 1 as one is before, about together with, or after the other; None when that cannot be told."""

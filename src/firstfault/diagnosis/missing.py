@@ -59,7 +59,9 @@ def what_is_missing(
                 Missing(
                     what=f"why the Pod {name} is not well",
                     why=f"its last word is: {' '.join(line.text.split())}",
-                    command=f"kubectl describe pod{space} {name}; kubectl logs{space} {name} --all-containers --previous",
+                    command=(
+                        f"kubectl describe pod{space} {name}; kubectl logs{space} {name} --all-containers --previous"
+                    ),
                 )
             )
         missing += [
