@@ -246,7 +246,7 @@ SLOW_KUBECTL = """#!/bin/sh
 case "$*" in
   *"get pods"*) echo '{"items": [{"metadata": {"name": "a"}, "status": {"phase": "Running", "containerStatuses":
     [{"name": "c", "state": {"running": {}}}]}}]}' ;;
-  *logs*) : > "$STARTED.$$"; : > "$STARTED"; exec sleep 30 ;;
+  *logs*) : > "$STARTED.$$"; sleep 30 & : > "$STARTED.$!"; : > "$STARTED"; wait ;;
 esac
 """
 

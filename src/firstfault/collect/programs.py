@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import threading
 from typing import Self
@@ -28,7 +31,7 @@ class Programs:
         with self._lock:
             self._ended = True
             for child in list(self._running):
-                child.kill()
+                _kill(child)
 
     def run(self, argv: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
         """Run one program to its end; one that takes longer than 60 s is ended, with exit code 124 as by timeout(1).
@@ -40,7 +43,10 @@ class Programs:
             with self._lock:
                 if self._ended:
                     return subprocess.CompletedProcess(argv, 124, b"", b"not started")
-                child = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                # In a group of its own, with the credential plugin that it may start; so no terminal can ask anybody.
+                child = subprocess.Popen(
+                    argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+                )
                 self._running.add(child)
         except FileNotFoundError as error:
             raise UnsupportedError(
@@ -50,11 +56,18 @@ class Programs:
             try:
                 output, errors = child.communicate(timeout=COMMAND_TIMEOUT_S)
             except subprocess.TimeoutExpired:
-                child.kill()
+                _kill(child)
                 return subprocess.CompletedProcess(argv, 124, b"", f"no answer within {COMMAND_TIMEOUT_S} s".encode())
             except BaseException:
-                child.kill()  # before the end of `with` waits for it
+                _kill(child)  # before the end of `with` waits for it
                 raise
             finally:
                 self._running.discard(child)
         return subprocess.CompletedProcess(argv, child.returncode, output, errors)
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """End a program and what it started."""
+    if child.returncode is None:  # else its number may be somebody else's by now
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
