@@ -26,6 +26,15 @@ def test_a_thousand_ranks_take_one_line():
     assert "  rank 517: reached process, stopped at steps: ValueError" in text
 
 
+def test_healthy_says_whether_a_job_was_seen(tmp_path):
+    """An idle GPU is well, which says nothing of a job; steps do."""
+    path = tmp_path / "log"
+    path.write_text("NAME      READY   STATUS    RESTARTS   AGE\ntrain-0   1/1     Running   0          5h\n")
+    assert "no step, collective or served model is among them" in render_triage(triage([path]), "text")
+    path.write_text("".join(f"step {n} loss 2.{n} tokens/s 1000\n" for n in range(9)))
+    assert "they show the job at work" in render_triage(triage([path]), "text")
+
+
 def test_many_fates_and_many_runs_are_cut_short():
     """A person sees the largest groups and how many there are beside them; JSON has all."""
     groups = [

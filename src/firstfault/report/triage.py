@@ -22,6 +22,8 @@ LINE_WIDTH = 160
 MOST_GROUPS = 12
 MOST_RUNS = 8
 MOST_NAMES = 5
+# Rungs on which a job does what it is there for.
+AT_WORK = frozenset({"collective", "steps", "finished", "serving"})
 
 
 def render_triage(report: TriageReport, format_: str, *, width: int | None = None) -> str:
@@ -39,7 +41,9 @@ def render_triage(report: TriageReport, format_: str, *, width: int | None = Non
     if report.verdict is not None:
         lines += _headline(page, report.verdict)
     elif report.status == "healthy":
-        lines += page.row("HEALTHY  nothing in these lines is a fault, and they show the job at work")
+        at_work = any(group.reached in AT_WORK for group in report.ladder.groups)
+        seen = ", and they show the job at work" if at_work else "; no step, collective or served model is among them"
+        lines += page.row(f"HEALTHY  nothing in these lines is a fault{seen}")
     else:
         lines.append("UNKNOWN  these lines do not say what failed")
     if report.unexplained:
