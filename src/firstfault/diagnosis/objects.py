@@ -74,17 +74,17 @@ def _named(kind: str, namespace: str, name: str) -> Named | None:
     return Named(kind.lower(), "" if namespace in _UNKNOWN else namespace, name)
 
 
-def not_well(facts: Facts) -> list[Observation]:
-    """The last word of each Pod that is not running and ready, nor done, nor on its way; one line for each."""
+def not_well(facts: Facts) -> dict[Named, Observation]:
+    """Pods that are neither running and ready, nor done, nor on their way, each with its last word."""
     well, moving = _by_name(facts, "pod.running", "pod.ready"), _by_name(facts, *_ON_ITS_WAY)
     found = {}
     for line in facts.signals.get("pod.not-well", ()):
-        name = named.name if (named := about(line)) else line.text.split(maxsplit=1)[0]
-        good = [each for each in well.get(name, ()) if is_later(each, line)]
-        good += moving.get(name, ()) if " phase=Pending " in line.text else ()
-        if all(are_different(each, line) for each in good):
-            found[name] = line
-    return list(found.values())
+        if named := about(line):
+            good = [each for each in well.get(named.name, ()) if is_later(each, line)]
+            good += moving.get(named.name, ()) if " phase=Pending " in line.text else ()
+            if all(are_different(each, line) for each in good):
+                found[named] = line
+    return found
 
 
 def _by_name(facts: Facts, *signals: str) -> dict[str, list[Observation]]:
