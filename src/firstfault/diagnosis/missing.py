@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from firstfault.diagnosis.arithmetic import missing_numbers
-from firstfault.diagnosis.objects import about, not_well
+from firstfault.diagnosis.objects import not_well
 from firstfault.diagnosis.serving import WALLS
 from firstfault.model import Missing
 
@@ -51,17 +51,13 @@ def what_is_missing(
         )
         return missing
     if cause is None:
-        for line in not_well(facts)[:MOST_PODS]:
-            named = about(line)
-            name = named.name if named else line.text.split(maxsplit=1)[0]
-            space = f" -n {named.namespace}" if named and named.namespace else ""
+        for pod, line in islice(not_well(facts).items(), MOST_PODS):
+            of = f"-n {pod.namespace} {pod.name}" if pod.namespace else pod.name
             missing.append(
                 Missing(
-                    what=f"why the Pod {name} is not well",
+                    what=f"why the Pod {pod.name} is not well",
                     why=f"its last word is: {' '.join(line.text.split())}",
-                    command=(
-                        f"kubectl describe pod{space} {name}; kubectl logs{space} {name} --all-containers --previous"
-                    ),
+                    command=f"kubectl describe pod {of}; kubectl logs {of} --all-containers --previous",
                 )
             )
         missing += [
