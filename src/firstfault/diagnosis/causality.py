@@ -106,21 +106,26 @@ class _Sequence:
 
     def is_before_by_clock(self, one: Candidate, other: Candidate) -> bool:
         """Whether one began clearly earlier than the other by a clock that both were timed with."""
-        first, second = one.first, other.first
-        if first.time is None or second.time is None or first.clock != second.clock:
-            return False
-        return second.time - first.time > CLOCK_TOLERANCE_S
+        seconds = _seconds_between(one.first, other.first)
+        return seconds is not None and seconds > CLOCK_TOLERANCE_S
 
     def _compare(self, one: Observation, other: Observation) -> int | None:
         """-1, 0, 1 as one is before, about together with, or after the other; None when that cannot be told."""
-        if one.time is not None and other.time is not None and one.clock == other.clock:
-            difference = one.time - other.time
-            return 0 if abs(difference) <= CLOCK_TOLERANCE_S else (1 if difference > 0 else -1)
+        seconds = _seconds_between(one, other)
+        if seconds is not None:
+            return 0 if abs(seconds) <= CLOCK_TOLERANCE_S else (1 if seconds < 0 else -1)
         if one.source == other.source and one.rank == other.rank and one.order is not None and other.order is not None:
             lines = one.order - other.order
             tolerance = self._tolerance.get(one.source, LINE_TOLERANCE)
             return 0 if abs(lines) <= tolerance else (1 if lines > 0 else -1)
         return None
+
+
+def _seconds_between(one: Observation, other: Observation) -> float | None:
+    """How much later the other one is; None where they have no clock in common."""
+    if one.time is None or other.time is None or one.clock != other.clock:
+        return None
+    return other.time - one.time
 
 
 class _Rules:
